@@ -1,0 +1,75 @@
+# vibespatial: make help
+
+SHELL := /bin/bash
+HOST := $(subst aarch64,linux_arm64,$(subst x86_64,linux_amd64,$(shell uname -m)))
+PLATFORM ?= $(HOST)
+BUILD := $(if $(filter $(HOST),$(PLATFORM)),build/release,build/$(PLATFORM))
+EXTENSION := $(BUILD)/vibespatial.duckdb_extension
+FETCH := python3 scripts/fetch.py
+.DEFAULT_GOAL := all
+
+.PHONY: all
+all: ## build the extension and the tests (PLATFORM=linux_amd64 or linux_arm64 cross builds)
+	@scripts/build.sh $(PLATFORM) $(BUILD)
+
+.PHONY: demo
+demo: extension ## answer a question on the data in data/, in the DuckDB shell
+	@scripts/demo.sh $(EXTENSION)
+
+.PHONY: extension
+extension: ## build the extension alone
+	@scripts/build.sh $(PLATFORM) $(BUILD) vibespatial
+
+.PHONY: test
+test: all ## run all tests: unit, SQL and Python
+	@python3 scripts/run_tests.py $(BUILD) unit sql python
+
+.PHONY: unit
+unit: all ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
+ifdef SANITIZE
+	@scripts/build.sh $(PLATFORM) build/sanitize vibespatial_unit -DVIBESPATIAL_SANITIZE=ON
+	@python3 scripts/run_tests.py build/sanitize unit
+else
+	@python3 scripts/run_tests.py $(BUILD) unit
+endif
+
+.PHONY: sqltest
+sqltest: all ## run the SQL tests
+	@python3 scripts/run_tests.py $(BUILD) sql
+
+.PHONY: pytest
+pytest: all ## run the Python tests (ARGS="-k name" goes to pytest)
+	@python3 scripts/run_tests.py $(BUILD) python -- $(ARGS)
+
+.PHONY: shell
+shell: extension ## open the DuckDB shell with the extension loaded
+	@cli=$$($(FETCH) cli) && $$cli -unsigned -cmd "LOAD '$(EXTENSION)'"
+
+.PHONY: install
+install: extension ## put the extension where LOAD vibespatial finds it
+	@cli=$$($(FETCH) cli) && $$cli -unsigned -c "FORCE INSTALL '$(EXTENSION)'" \
+		&& echo "installed: start duckdb with -unsigned, then LOAD vibespatial"
+
+.PHONY: bundle
+bundle: all ## make a folder and tarball that run on a bare machine (PLATFORM=...)
+	@scripts/bundle.sh $(PLATFORM) $(BUILD)
+
+.PHONY: bench
+bench: extension ## run the benchmarks
+	@VIBESPATIAL_EXTENSION=$(EXTENSION) bench/run.sh $(ARGS)
+
+.PHONY: format
+format: ## format the C++ sources
+	@scripts/format.sh
+
+.PHONY: lint
+lint: ## check the format of the C++ sources and analyse them
+	@scripts/lint.sh
+
+.PHONY: clean
+clean: ## remove what was built here; the cache of dependencies stays
+	@rm -rf build
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12

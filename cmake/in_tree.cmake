@@ -1,0 +1,27 @@
+# The build inside DuckDB's own tree, as its extension CI does it: DuckDB's functions make both targets.
+
+set(sources ${VIBESPATIAL_CORE_SOURCES} ${VIBESPATIAL_GLUE_SOURCES})
+build_static_extension(vibespatial ${sources})
+vibespatial_compile(vibespatial_extension)
+
+if(EXISTS "${DUCKDB_MODULE_BASE_DIR}/scripts/append_metadata.cmake")
+	build_loadable_extension(vibespatial " " ${sources})
+else()
+	# DuckDB's source distribution comes without the script that writes the footer: ours does it there.
+	find_package(Python3 REQUIRED COMPONENTS Interpreter)
+	add_library(vibespatial_loadable_extension MODULE ${sources})
+	target_compile_definitions(vibespatial_loadable_extension PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION)
+	target_link_libraries(vibespatial_loadable_extension PRIVATE duckdb_static dummy_static_extension_loader
+			-Wl,--gc-sections -Wl,--exclude-libs,ALL)
+	set_target_properties(vibespatial_loadable_extension PROPERTIES OUTPUT_NAME vibespatial PREFIX ""
+			SUFFIX ".duckdb_extension")
+	add_custom_command(TARGET vibespatial_loadable_extension POST_BUILD
+			COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/../scripts/append_footer.py
+					$<TARGET_FILE:vibespatial_loadable_extension> ${VIBESPATIAL_PLATFORM}
+					${DUCKDB_NORMALIZED_VERSION} v${PROJECT_VERSION}
+			VERBATIM)
+endif()
+vibespatial_compile(vibespatial_loadable_extension)
+
+install(TARGETS vibespatial_extension EXPORT "${DUCKDB_EXPORT_SET}"
+		LIBRARY DESTINATION "${INSTALL_LIB_DIR}" ARCHIVE DESTINATION "${INSTALL_LIB_DIR}")
