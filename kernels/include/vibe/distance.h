@@ -1,0 +1,325 @@
+//===----------------------------------------------------------------------===//
+// vibe/distance.h
+//
+// Promise: bounded. The distance is 0 exactly when the geometries intersect (decided exactly), and otherwise within a
+// relative error of 1e-12 of the true distance, for distances between 1e-140 and 1e150 (best effort outside). It is
+// the least of the distances between parts, each computed by one fixed formula, so it does not depend on the order in
+// which parts are looked at.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/shape.h"
+
+namespace vibe {
+
+//! Distances are compared as squares: no root but the last
+struct SquareMetric {
+	//! Squares outside these have lost digits, or all of them
+	static constexpr double MIN = 1e-280;
+	static constexpr double MAX = 1e300;
+	//! Below this share of its terms a difference of products is computed exactly instead
+	static constexpr double CANCELLATION = 1.0 / 1024.0;
+
+	VIBE_HD static double Length(double dx, double dy) {
+		return dx * dx + dy * dy;
+	}
+	VIBE_HD static double Distance(double measure) {
+		return Sqrt(measure);
+	}
+
+	//! Point and segment: the least of the distances to its ends and, where p projects into it, to its line
+	VIBE_HD static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+		double to_ends = Min(Length(p.x - a.x, p.y - a.y), Length(p.x - b.x, p.y - b.y));
+		return Min(to_ends, PointLine(p, a, b));
+	}
+
+	//! Distance to the line through a and b; infinite where p does not project into the segment
+	VIBE_HD static double PointLine(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+		double dx = b.x - a.x, dy = b.y - a.y;
+		double px = p.x - a.x, py = p.y - a.y;
+		double along = px * dx + py * dy;
+		double length2 = dx * dx + dy * dy;
+		if (!(along > 0.0 && along < length2)) {
+			return Infinity();
+		}
+		double l = px * dy, r = py * dx;
+		double cross = l - r;
+		if (Abs(cross) <= CANCELLATION * (Abs(l) + Abs(r))) {
+			cross = ExactCross(a, b, p);
+		}
+		return (cross / length2) * cross;
+	}
+
+	//! |orient2d(a, b, p)| with nearly all its digits
+	VIBE_HD_NOINLINE static double ExactCross(const Vec2 &a, const Vec2 &b, const Vec2 &p) {
+		double terms[16];
+		int n = OrientExpansion(a, b, p, terms);
+		double sum = 0.0;
+		for (int i = 0; i < n; i++) {
+			sum += terms[i];
+		}
+		return sum;
+	}
+};
+
+//! Distances themselves, for those whose squares over- or underflow
+struct LinearMetric {
+	static constexpr double MIN = 1e-290;
+
+	VIBE_HD static double Length(double dx, double dy) {
+		double largest = Max(Abs(dx), Abs(dy));
+		if (!(largest > 0.0)) {
+			return 0.0;
+		}
+		double x = dx / largest, y = dy / largest;
+		return largest * Sqrt(x * x + y * y);
+	}
+	VIBE_HD static double Distance(double measure) {
+		return measure;
+	}
+
+	VIBE_HD static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+		double dx = b.x - a.x, dy = b.y - a.y;
+		double px = p.x - a.x, py = p.y - a.y;
+		double largest = Max(Abs(dx), Abs(dy));
+		dx /= largest;
+		dy /= largest;
+		double along = (px * dx + py * dy) / largest;
+		double length2 = dx * dx + dy * dy;
+		if (!(along > 0.0)) {
+			return Length(px, py);
+		}
+		if (along >= length2) {
+			return Length(p.x - b.x, p.y - b.y);
+		}
+		return Abs(px * dy - py * dx) / Sqrt(length2);
+	}
+};
+
+//! The least distance so far, in the measure of METRIC
+template <class METRIC>
+struct DistanceSearch {
+	double best;
+	//! Stop as soon as the distance is known to be at most this (-1: never)
+	double limit;
+	bool touching;
+
+	//! A lower bound between boxes must beat the best by more than the formulas' error
+	VIBE_HD bool Prunes(const Box &a, const Box &b) const {
+		double dx = Max(0.0, Max(a.min_x - b.max_x, b.min_x - a.max_x));
+		double dy = Max(0.0, Max(a.min_y - b.max_y, b.min_y - a.max_y));
+		return METRIC::Length(dx, dy) * (1.0 - 1e-11) > best;
+	}
+	VIBE_HD bool Found(double measure) {
+		if (measure < best) {
+			best = measure;
+		}
+		return limit >= 0.0 && METRIC::Distance(best) <= limit;
+	}
+	VIBE_HD bool Touch() {
+		touching = true;
+		best = 0.0;
+		return true;
+	}
+	VIBE_HD bool Points(const Vec2 &p, const Vec2 &q) {
+		return p == q ? Touch() : Found(METRIC::Length(p.x - q.x, p.y - q.y));
+	}
+};
+
+namespace distance_detail {
+
+VIBE_HD Box BoxOf(const Vec2 &a, const Vec2 &b) {
+	return Box {Min(a.x, b.x), Min(a.y, b.y), Max(a.x, b.x), Max(a.y, b.y)};
+}
+
+template <class METRIC>
+struct TestNear {
+	const DistanceSearch<METRIC> &search;
+	Box box;
+	VIBE_HD bool operator()(const Box &b) const {
+		return !search.Prunes(box, b);
+	}
+};
+
+//! A point against edges
+template <class METRIC>
+struct PointVisitor {
+	DistanceSearch<METRIC> &search;
+	const ShapeView &s;
+	Vec2 p;
+	u32 nearest;
+	VIBE_HD bool operator()(u32 i) {
+		Vec2 a = s.Vertex(i), b = s.Vertex(i + 1);
+		double measure = METRIC::PointSegment(p, a, b);
+		if (measure < METRIC::MIN && OnSegment(a, b, p)) {
+			return search.Touch();
+		}
+		if (measure < search.best) {
+			nearest = i;
+		}
+		return search.Found(measure);
+	}
+};
+
+//! Edge e against the edges of t
+template <class METRIC>
+struct EdgeVisitor {
+	DistanceSearch<METRIC> &search;
+	const ShapeView &t;
+	Vec2 p, q;
+	Box box;
+	VIBE_HD bool operator()(u32 i) {
+		Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
+		Box other = BoxOf(a, b);
+		if (search.Prunes(box, other)) {
+			return false;
+		}
+		if (box.Intersects(other) && Contact(p, q, a, b).kind != CONTACT_NONE) {
+			return search.Touch();
+		}
+		return search.Found(METRIC::PointSegment(p, a, b)) || search.Found(METRIC::PointSegment(q, a, b)) ||
+		       search.Found(METRIC::PointSegment(a, p, q)) || search.Found(METRIC::PointSegment(b, p, q));
+	}
+};
+
+template <class METRIC>
+struct EdgesVisitor {
+	DistanceSearch<METRIC> &search;
+	const ShapeView &s;
+	const ShapeView &t;
+	VIBE_HD bool operator()(u32 e) {
+		Vec2 p = s.Vertex(e), q = s.Vertex(e + 1);
+		Box box = BoxOf(p, q);
+		if (search.Prunes(box, t.box)) {
+			return false;
+		}
+		EdgeVisitor<METRIC> visitor {search, t, p, q, box};
+		return VisitEdges(t, 0, t.vertex_count, TestNear<METRIC> {search, box}, visitor);
+	}
+};
+
+//! Is v in the closed areas of s?
+VIBE_HD bool InAreas(const ShapeView &s, const Vec2 &v) {
+	for (u32 k = 0; k < s.element_count; k++) {
+		if (LocateInElement(s, k, v) != LOC_EXTERIOR) {
+			return true;
+		}
+	}
+	return false;
+}
+
+//! Points and edges that lie inside an area without meeting its boundary
+VIBE_HD_NOINLINE bool LiesInside(const ShapeView &s, const ShapeView &t) {
+	if (t.element_count == 0) {
+		return false;
+	}
+	for (u32 i = 0; i < s.point_count; i++) {
+		if (InAreas(t, s.points[i])) {
+			return true;
+		}
+	}
+	for (u32 r = 0; r < s.ring_count; r++) {
+		if (s.rings[r].box.Intersects(t.box) && InAreas(t, s.Vertex(s.rings[r].begin))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+template <class METRIC>
+VIBE_HD_NOINLINE bool PointsAgainst(DistanceSearch<METRIC> &search, const ShapeView &s, const ShapeView &t) {
+	for (u32 i = 0; i < s.point_count; i++) {
+		Vec2 p = s.points[i];
+		Box box {p.x, p.y, p.x, p.y};
+		if (search.Prunes(box, t.box)) {
+			continue;
+		}
+		PointVisitor<METRIC> visitor {search, t, p, 0};
+		if (VisitEdges(t, 0, t.vertex_count, TestNear<METRIC> {search, box}, visitor)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+//! A good first bound, by stepping from one shape to the other's nearest edge a few times
+template <class METRIC>
+VIBE_HD_NOINLINE bool Descend(DistanceSearch<METRIC> &search, const ShapeView &s, const ShapeView &t) {
+	const ShapeView *from = &s, *to = &t;
+	Vec2 v = from->Vertex(0);
+	for (int step = 0; step < 4; step++) {
+		PointVisitor<METRIC> visitor {search, *to, v, 0xffffffffu};
+		if (VisitEdges(*to, 0, to->vertex_count, TestNear<METRIC> {search, Box {v.x, v.y, v.x, v.y}}, visitor)) {
+			return true;
+		}
+		if (visitor.nearest == 0xffffffffu) {
+			return false;
+		}
+		Vec2 a = to->Vertex(visitor.nearest), b = to->Vertex(visitor.nearest + 1);
+		v = METRIC::Length(v.x - a.x, v.y - a.y) < METRIC::Length(v.x - b.x, v.y - b.y) ? a : b;
+		const ShapeView *swap = from;
+		from = to;
+		to = swap;
+	}
+	return false;
+}
+
+template <class METRIC>
+VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a, const ShapeView &b) {
+	if (a.box.Intersects(b.box) && (LiesInside(a, b) || LiesInside(b, a))) {
+		search.Touch();
+		return;
+	}
+	for (u32 i = 0; i < a.point_count; i++) {
+		for (u32 k = 0; k < b.point_count; k++) {
+			if (search.Points(a.points[i], b.points[k])) {
+				return;
+			}
+		}
+	}
+	if (PointsAgainst(search, a, b) || PointsAgainst(search, b, a)) {
+		return;
+	}
+	if (a.vertex_count == 0 || b.vertex_count == 0 || Descend(search, a, b)) {
+		return;
+	}
+	const ShapeView &few = a.vertex_count <= b.vertex_count ? a : b;
+	const ShapeView &many = a.vertex_count <= b.vertex_count ? b : a;
+	EdgesVisitor<METRIC> visitor {search, few, many};
+	VisitEdges(few, 0, few.vertex_count, TestNear<METRIC> {search, many.box}, visitor);
+}
+
+//! What the squares could not tell
+VIBE_HD_NOINLINE double Again(const ShapeView &a, const ShapeView &b, double limit) {
+	DistanceSearch<LinearMetric> search {Infinity(), limit, false};
+	Search(search, a, b);
+	// Apart, however little
+	return search.touching ? 0.0 : Max(search.best, 4.9406564584124654e-324);
+}
+
+} // namespace distance_detail
+
+//! The distance of two points
+VIBE_HD double PointDistance(const Vec2 &p, const Vec2 &q) {
+	double square = SquareMetric::Length(p.x - q.x, p.y - q.y);
+	if (square > SquareMetric::MIN && square < SquareMetric::MAX) {
+		return Sqrt(square);
+	}
+	return LinearMetric::Length(p.x - q.x, p.y - q.y);
+}
+
+//! Distance of two shapes, both not empty. With a limit: some value at most the limit as soon as it is known that
+//! the distance is at most that.
+VIBE_HD double ShapeDistance(const ShapeView &a, const ShapeView &b, double limit) {
+	DistanceSearch<SquareMetric> search {Infinity(), limit, false};
+	distance_detail::Search(search, a, b);
+	if (search.touching) {
+		return 0.0;
+	}
+	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+		return Sqrt(search.best);
+	}
+	return distance_detail::Again(a, b, limit);
+}
+
+} // namespace vibe

@@ -1,0 +1,102 @@
+//===----------------------------------------------------------------------===//
+// vibe/real.h
+//
+// The few words both compilers share: the host compiler and NVRTC. No header of
+// the geometry core includes anything outside this folder.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define VIBE_HD __host__ __device__ inline
+#define VIBE_HD_NOINLINE __host__ __device__ __noinline__ inline
+#else
+#define VIBE_HD inline
+#define VIBE_HD_NOINLINE __attribute__((noinline)) inline
+#endif
+
+namespace vibe {
+
+using u8 = unsigned char;
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+#if defined(__CUDACC_RTC__)
+//! a * b + c, rounded once
+VIBE_HD double Fma(double a, double b, double c) {
+	return fma(a, b, c);
+}
+VIBE_HD double Abs(double a) {
+	return fabs(a);
+}
+VIBE_HD double Sqrt(double a) {
+	return sqrt(a);
+}
+VIBE_HD void CopyBytes(void *to, const void *from, u64 size) {
+	memcpy(to, from, size);
+}
+#else
+VIBE_HD double Fma(double a, double b, double c) {
+	return __builtin_fma(a, b, c);
+}
+VIBE_HD double Abs(double a) {
+	return __builtin_fabs(a);
+}
+VIBE_HD double Sqrt(double a) {
+	return __builtin_sqrt(a);
+}
+VIBE_HD void CopyBytes(void *to, const void *from, u64 size) {
+	__builtin_memcpy(to, from, size);
+}
+#endif
+
+//! A double at any address
+VIBE_HD double LoadDouble(const u8 *at) {
+	double value;
+	CopyBytes(&value, at, sizeof(value));
+	return value;
+}
+
+VIBE_HD double Infinity() {
+	u64 bits = 0x7ff0000000000000ULL;
+	double value;
+	CopyBytes(&value, &bits, sizeof(value));
+	return value;
+}
+
+VIBE_HD double Min(double a, double b) {
+	return b < a ? b : a;
+}
+
+VIBE_HD double Max(double a, double b) {
+	return a < b ? b : a;
+}
+
+VIBE_HD int Sign(double a) {
+	return (a > 0.0) - (a < 0.0);
+}
+
+VIBE_HD bool IsFinite(double a) {
+	return Abs(a) <= 1.7976931348623157e308;
+}
+
+VIBE_HD bool IsNan(double a) {
+	return a != a;
+}
+
+//! The 64 bits of a double
+VIBE_HD u64 Bits(double a) {
+	u64 bits;
+	CopyBytes(&bits, &a, sizeof(bits));
+	return bits;
+}
+
+template <class T>
+VIBE_HD void Swap(T &a, T &b) {
+	T t = a;
+	a = b;
+	b = t;
+}
+
+} // namespace vibe

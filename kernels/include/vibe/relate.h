@@ -1,0 +1,934 @@
+//===----------------------------------------------------------------------===//
+// vibe/relate.h
+//
+// Promise: the exact DE-9IM matrix of two geometries of any types, for valid input. (Invalid input: an answer that depends
+// on nothing but the input.) Collections follow union semantics: areas first, then lines, then points.
+//
+// Every region, edge and node of the overlay of two geometries borders on one of their edges. So each edge of either
+// geometry is walked from contact to contact: the pieces between contacts give the cells of dimension 1 (the piece) and 2
+// (what lies left and right of it), the contacts those of dimension 0. What a piece lies in follows from the piece before
+// it, by crossing an edge or by the order of edges around a vertex. Contacts are input vertices or crossings of two
+// interiors, and no crossing is ever computed: signs of orient2d place them.
+// (Egenhofer & Franzosa 1991 for the model; the walk is in the spirit of Davis' RelateNG, 2024.)
+//
+// Where neither geometry has members that overlap one another, the order of two crossings on one edge does not matter
+// and is not asked for, so the answer is exact on all finite coordinates; for collections with overlapping
+// members see CompareCrossings for the range.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/shape.h"
+
+namespace vibe {
+
+//! Edge `edge` of the walked shape meets edge `other` of shape number `shape` (0 or 1)
+struct EdgeContact {
+	u32 edge;
+	u32 other;
+	u8 shape;
+	SegmentContact contact;
+};
+
+//! A vertex on the walked edge at which contact `index` begins, ends or is
+struct WalkEvent {
+	Vec2 at;
+	u32 index;
+};
+
+//! A crossing on the walked edge: between nodes (slot even) or at a node (slot odd)
+struct WalkCrossing {
+	u32 slot;
+	u32 index;
+};
+
+//! An edge of an element as it leaves a node in direction from -> to
+struct EdgeEnd {
+	Vec2 from;
+	Vec2 to;
+	u32 element;
+	bool left_in; // the element's interior lies left of it
+};
+
+//! Memory of one computation. ARRAY<T> is a growable array: Push, Size, operator[], Clear, Resize.
+template <template <class> class ARRAY>
+struct RelateWork {
+	ARRAY<EdgeContact> contacts; // first shape's edge, second shape's edge
+	ARRAY<EdgeContact> walk;     // contacts of the walked shape, by edge
+	ARRAY<WalkEvent> events;
+	ARRAY<WalkCrossing> crossings;
+	ARRAY<u32> active;
+	ARRAY<u32> node;
+	ARRAY<EdgeEnd> ends;
+	ARRAY<u8> flags[2];
+};
+
+namespace relate_detail {
+
+//! Shell sort (Ciura's gaps): no memory, short, good on short or nearly sorted arrays
+template <class ARRAY, class LESS>
+VIBE_HD_NOINLINE void Sort(ARRAY &a, u32 begin, u32 end, const LESS &less) {
+	const u32 gaps[] = {1576091, 700485, 311326, 138367, 61496, 27331, 12147, 5398, 2399, 1066,
+	                    474,     211,    94,     42,     18,    8,     4,     2,    1};
+	u32 n = end - begin;
+	for (u32 g = 0; g < sizeof(gaps) / sizeof(gaps[0]); g++) {
+		u32 gap = gaps[g];
+		for (u32 i = gap; i < n; i++) {
+			auto item = a[begin + i];
+			u32 j = i;
+			while (j >= gap && less(item, a[begin + j - gap])) {
+				a[begin + j] = a[begin + j - gap];
+				j -= gap;
+			}
+			a[begin + j] = item;
+		}
+	}
+}
+
+struct ByEdge {
+	VIBE_HD bool operator()(const EdgeContact &a, const EdgeContact &b) const {
+		return a.edge < b.edge;
+	}
+};
+
+struct AlongEdge {
+	Vec2 p, q;
+	VIBE_HD bool operator()(const WalkEvent &a, const WalkEvent &b) const {
+		return IsBefore(p, q, a.at, b.at);
+	}
+};
+
+//! Angle from the +x axis, counter-clockwise
+VIBE_HD_NOINLINE int CompareAngle(const EdgeEnd &a, const EdgeEnd &b) {
+	bool a_lower = a.to.y < a.from.y || (a.to.y == a.from.y && a.to.x < a.from.x);
+	bool b_lower = b.to.y < b.from.y || (b.to.y == b.from.y && b.to.x < b.from.x);
+	if (a_lower != b_lower) {
+		return a_lower ? 1 : -1;
+	}
+	if (a.from == b.from) {
+		return -Orient2d(a.from, a.to, b.to);
+	}
+	return -CrossSign(a.from, a.to, b.from, b.to);
+}
+
+struct ByAngle {
+	VIBE_HD bool operator()(const EdgeEnd &a, const EdgeEnd &b) const {
+		return CompareAngle(a, b) < 0;
+	}
+};
+
+constexpr u8 IN_LEFT = 1;
+constexpr u8 IN_RIGHT = 2;
+constexpr u8 UNKNOWN = 4;
+
+} // namespace relate_detail
+
+template <template <class> class ARRAY>
+class Relater {
+public:
+	VIBE_HD Relater(const ShapeView &a, const ShapeView &b, const Target &target, RelateWork<ARRAY> &work)
+	    : shape {&a, &b}, target(target), work(work), matrix(Cell(LOC_EXTERIOR, LOC_EXTERIOR, 2)) {
+	}
+
+	//! The matrix, or as much of it as decides the target
+	VIBE_HD_NOINLINE Matrix Run() {
+		if (target.Decided(matrix)) {
+			return matrix;
+		}
+		if (FindContacts()) {
+			// The two share a point, and the target asks for nothing else
+			return matrix | target.true_any;
+		}
+		// The side with fewer edges first: it often decides alone
+		int first = shape[0]->vertex_count <= shape[1]->vertex_count ? 0 : 1;
+		for (int k = 0; k < 2; k++) {
+			if (Points(first ^ k) || Walk(first ^ k)) {
+				return matrix;
+			}
+		}
+		return matrix;
+	}
+
+	//! Where a point lies in a shape: areas, lines, points, in this order
+	VIBE_HD_NOINLINE Location Locate(const ShapeView &s, const Vec2 &p) {
+		if (!s.box.Covers(p.x, p.y)) {
+			return LOC_EXTERIOR;
+		}
+		u32 boundaries = 0;
+		for (u32 k = 0; k < s.element_count; k++) {
+			Location location = LocateInElement(s, k, p);
+			if (location == LOC_INTERIOR) {
+				return LOC_INTERIOR;
+			}
+			boundaries += location == LOC_BOUNDARY;
+		}
+		if (boundaries > 0) {
+			return boundaries > 1 && FillsNeighbourhood(s, p) ? LOC_INTERIOR : LOC_BOUNDARY;
+		}
+		OnLine on_line {s, p};
+		TestBox test {Box {p.x, p.y, p.x, p.y}};
+		if (s.AreaVertexEnd() < s.vertex_count && VisitEdges(s, s.AreaVertexEnd(), s.vertex_count, test, on_line)) {
+			return ListHas(s.ends, s.end_count, p) ? LOC_BOUNDARY : LOC_INTERIOR;
+		}
+		return ListHas(s.points, s.point_count, p) ? LOC_INTERIOR : LOC_EXTERIOR;
+	}
+
+private:
+	const ShapeView *shape[2];
+	Target target;
+	RelateWork<ARRAY> &work;
+	Matrix matrix;
+
+	// The edge being walked: of shape `own`, ring `ring`
+	int own;
+	const ShapeRing *ring;
+	u32 edge;
+	Vec2 p, q;
+	u32 count_left[2], count_right[2]; // elements of each shape left and right of the piece
+	u32 line_overlaps;                 // lines of the other shape that run along the piece
+
+	struct OnLine {
+		const ShapeView &s;
+		Vec2 v;
+		VIBE_HD bool operator()(u32 i) {
+			return OnSegment(s.Vertex(i), s.Vertex(i + 1), v);
+		}
+	};
+
+	//===------------------------------------------------------------------===//
+	// Contacts
+	//===------------------------------------------------------------------===//
+	//! Finds the edges of t that meet edge e of s
+	struct ContactFinder {
+		Relater &r;
+		const ShapeView &s;
+		const ShapeView &t;
+		u8 t_number;
+		ARRAY<EdgeContact> *out;
+		bool stop_at_first;
+		bool within; // s and t are one shape
+		u32 e;
+		Vec2 p, q;
+		Box box;
+
+		//! Edge i of t
+		VIBE_HD bool operator()(u32 i) {
+			Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
+			if (Max(a.x, b.x) < box.min_x || Min(a.x, b.x) > box.max_x || Max(a.y, b.y) < box.min_y ||
+			    Min(a.y, b.y) > box.max_y) {
+				return false;
+			}
+			if (within && !r.SelfContactCounts(s, e, i)) {
+				return false;
+			}
+			SegmentContact contact = Contact(p, q, a, b);
+			if (contact.kind == CONTACT_NONE) {
+				return false;
+			}
+			if (stop_at_first) {
+				return true;
+			}
+			out->Push(EdgeContact {e, i, t_number, contact});
+			return false;
+		}
+	};
+
+	//! Edge e of s: all of t's edges that meet it
+	struct EdgeVisitor {
+		ContactFinder finder;
+		u32 t_begin, t_end;
+		VIBE_HD bool operator()(u32 e) {
+			const ShapeView &s = finder.s;
+			finder.e = e;
+			finder.p = s.Vertex(e);
+			finder.q = s.Vertex(e + 1);
+			finder.box = Box {Min(finder.p.x, finder.q.x), Min(finder.p.y, finder.q.y), Max(finder.p.x, finder.q.x),
+			                  Max(finder.p.y, finder.q.y)};
+			if (!finder.box.Intersects(finder.t.box)) {
+				return false;
+			}
+			return VisitEdges(finder.t, t_begin, t_end, TestBox {finder.box}, finder);
+		}
+	};
+
+	//! Returns true when one contact is all the target needs
+	VIBE_HD_NOINLINE bool FindContacts() {
+		work.contacts.Clear();
+		if (!shape[0]->box.Intersects(shape[1]->box)) {
+			return false;
+		}
+		const ShapeView &s = *shape[0];
+		const ShapeView &t = *shape[1];
+		Vec2 zero {0, 0};
+		EdgeVisitor visitor {ContactFinder {*this, s, t, 1, &work.contacts, target.true_any != 0, false, 0, zero, zero,
+		                                    Box::Empty()},
+		                     0, t.vertex_count};
+		return VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, visitor);
+	}
+
+	//! Contacts inside a shape with overlapping members matter where a member's boundary meets another member; within one
+	//! element only as vertices on an edge, and neighbours on a ring meet by definition
+	VIBE_HD bool SelfContactCounts(const ShapeView &s, u32 e, u32 i) const {
+		if (e == i) {
+			return false;
+		}
+		u32 r = s.vertex_ring[e];
+		if (r != s.vertex_ring[i]) {
+			return true;
+		}
+		u32 lo = e < i ? e : i, hi = e < i ? i : e;
+		const ShapeRing &ring = s.rings[r];
+		return !(hi == lo + 1 || (lo == ring.begin && hi + 2 == ring.end));
+	}
+
+	VIBE_HD_NOINLINE void CollectWalk(int number) {
+		work.walk.Clear();
+		for (u32 i = 0; i < work.contacts.Size(); i++) {
+			EdgeContact c = work.contacts[i];
+			c.shape = (u8)(1 - number);
+			if (number == 1) {
+				Swap(c.edge, c.other);
+			}
+			work.walk.Push(c);
+		}
+		const ShapeView &s = *shape[number];
+		if (s.mixed && s.element_count > 0) {
+			Vec2 zero {0, 0};
+			EdgeVisitor visitor {
+			    ContactFinder {*this, s, s, (u8)number, &work.walk, false, true, 0, zero, zero, Box::Empty()}, 0,
+			    s.AreaVertexEnd()};
+			VisitEdges(s, 0, s.vertex_count, TestBox {s.box}, visitor);
+		}
+		bool sorted = true;
+		for (u32 i = 1; i < work.walk.Size() && sorted; i++) {
+			sorted = work.walk[i - 1].edge <= work.walk[i].edge;
+		}
+		if (!sorted) {
+			relate_detail::Sort(work.walk, 0, work.walk.Size(), relate_detail::ByEdge());
+		}
+	}
+
+	//===------------------------------------------------------------------===//
+	// Findings
+	//===------------------------------------------------------------------===//
+	VIBE_HD void Found(Location own_location, Location other_location, int dimension) {
+		matrix |= own == 0 ? Cell(own_location, other_location, dimension) : Cell(other_location, own_location, dimension);
+	}
+
+	VIBE_HD void SetFlags(int number, u32 element, u8 flags) {
+		using namespace relate_detail;
+		u8 &slot = work.flags[number][element];
+		u8 old = slot;
+		count_left[number] += ((flags & IN_LEFT) != 0) - ((old & IN_LEFT) != 0);
+		count_right[number] += ((flags & IN_RIGHT) != 0) - ((old & IN_RIGHT) != 0);
+		slot = flags;
+	}
+
+	VIBE_HD void ResetFlags(int number) {
+		using namespace relate_detail;
+		count_left[number] = 0;
+		count_right[number] = 0;
+		work.flags[number].Resize(shape[number]->element_count);
+		for (u32 k = 0; k < shape[number]->element_count; k++) {
+			work.flags[number][k] = UNKNOWN;
+		}
+	}
+
+	//! The own element counts with its interior's side all along
+	VIBE_HD bool IsOwn(int number, u32 element) const {
+		return number == own && ring->is_area && ring->element == element;
+	}
+
+	//! Elements not yet met on this ring: v lies on none of their boundaries
+	VIBE_HD_NOINLINE void LocateUnknown(const Vec2 &v) {
+		using namespace relate_detail;
+		for (int number = 0; number < 2; number++) {
+			if (number == own && !shape[own]->mixed) {
+				continue;
+			}
+			for (u32 k = 0; k < shape[number]->element_count; k++) {
+				if ((work.flags[number][k] & UNKNOWN) == 0) {
+					continue;
+				}
+				Location location = LocateInElement(*shape[number], k, v);
+				// On a boundary it would be a contact, and those are settled around the node
+				SetFlags(number, k, location == LOC_INTERIOR ? (u8)(IN_LEFT | IN_RIGHT) : (u8)0);
+			}
+		}
+	}
+
+	VIBE_HD Location PieceLocation(int number) const {
+		bool left = count_left[number] > 0, right = count_right[number] > 0;
+		if (left && right) {
+			return LOC_INTERIOR;
+		}
+		if (left || right) {
+			return LOC_BOUNDARY;
+		}
+		bool line = number == own ? !ring->is_area : line_overlaps > 0;
+		return line ? LOC_INTERIOR : LOC_EXTERIOR;
+	}
+
+	VIBE_HD_NOINLINE bool Piece() {
+		int other = 1 - own;
+		Found(PieceLocation(own), PieceLocation(other), 1);
+		Found(count_left[own] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, count_left[other] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, 2);
+		Found(count_right[own] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, count_right[other] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, 2);
+		return target.Decided(matrix);
+	}
+
+	//===------------------------------------------------------------------===//
+	// Nodes
+	//===------------------------------------------------------------------===//
+	struct EndGatherer {
+		Relater &r;
+		const ShapeView &s;
+		Vec2 v;
+		VIBE_HD bool operator()(u32 i) {
+			Vec2 a = s.Vertex(i), b = s.Vertex(i + 1);
+			if (OnSegment(a, b, v)) {
+				r.PushEnds(s, i, v);
+			}
+			return false;
+		}
+	};
+
+	//! The one or two ends of edge i of s at v, which lies on it
+	VIBE_HD_NOINLINE void PushEnds(const ShapeView &s, u32 i, const Vec2 &v) {
+		Vec2 a = s.Vertex(i), b = s.Vertex(i + 1);
+		const ShapeRing &r = s.rings[s.vertex_ring[i]];
+		if (b != v) {
+			work.ends.Push(EdgeEnd {v, b, r.element, r.interior_left});
+		}
+		if (a != v) {
+			work.ends.Push(EdgeEnd {v, a, r.element, !r.interior_left});
+		}
+	}
+
+	//! Do the elements around work.ends, taken together, fill the whole circle?
+	VIBE_HD_NOINLINE bool EndsFillCircle() {
+		using namespace relate_detail;
+		u32 n = work.ends.Size();
+		Sort(work.ends, 0, n, ByAngle());
+		for (u32 i = 0; i < n; i++) {
+			if (i + 1 < n && CompareAngle(work.ends[i], work.ends[i + 1]) == 0) {
+				continue; // the gap after a direction follows its last end
+			}
+			// For each element, the last of its ends at or before this gap tells whether it covers the gap
+			bool covered = false;
+			for (u32 j = 0; j < n && !covered; j++) {
+				u32 k = (i + n - j) % n;
+				if (!work.ends[k].left_in) {
+					continue;
+				}
+				bool superseded = false;
+				for (u32 l = 0; l < j && !superseded; l++) {
+					superseded = work.ends[(i + n - l) % n].element == work.ends[k].element;
+				}
+				covered = !superseded;
+			}
+			if (!covered) {
+				return false;
+			}
+		}
+		return n > 0;
+	}
+
+	VIBE_HD_NOINLINE bool FillsNeighbourhood(const ShapeView &s, const Vec2 &v) {
+		work.ends.Clear();
+		EndGatherer gatherer {*this, s, v};
+		VisitEdges(s, 0, s.AreaVertexEnd(), TestBox {Box {v.x, v.y, v.x, v.y}}, gatherer);
+		return EndsFillCircle();
+	}
+
+	//! Is the direction v -> to inside the element whose ends at v are work.ends[begin..]? None of them points that way.
+	VIBE_HD_NOINLINE bool DirectionInside(const Vec2 &v, const Vec2 &to, u32 begin) const {
+		// The first end met when turning clockwise from the direction has the sector on its left
+		u32 best = begin;
+		int best_side = 0;
+		for (u32 k = begin; k < work.ends.Size(); k++) {
+			const EdgeEnd &end = work.ends[k];
+			// Clockwise from the direction: the right half first, then straight back, then the left half
+			int side = Orient2d(v, to, end.to);
+			int rank = side < 0 ? 0 : side == 0 ? 1 : 2;
+			if (k == begin || rank < best_side) {
+				best = k;
+				best_side = rank;
+			} else if (rank == best_side && rank != 1 && Orient2d(v, work.ends[best].to, end.to) > 0) {
+				best = k;
+			}
+		}
+		return work.ends[best].left_in;
+	}
+
+	VIBE_HD const ShapeRing &RingOf(const EdgeContact &c) const {
+		const ShapeView &s = *shape[c.shape];
+		return s.rings[s.vertex_ring[c.other]];
+	}
+
+	//! Location of the node at vertex v in a shape, given the contacts at it (work.node) and the elements' flags on
+	//! the piece before it
+	VIBE_HD_NOINLINE Location NodeLocation(int number, const Vec2 &v) {
+		const ShapeView &s = *shape[number];
+		if (number == own && !s.mixed) {
+			if (ring->is_area) {
+				return LOC_BOUNDARY;
+			}
+			return ListHas(s.ends, s.end_count, v) ? LOC_BOUNDARY : LOC_INTERIOR;
+		}
+		u32 incident = number == own && ring->is_area ? 1 : 0;
+		u32 one = incident ? ring->element : 0;
+		bool line = number == own && !ring->is_area;
+		for (u32 i = 0; i < work.node.Size(); i++) {
+			const EdgeContact &c = work.walk[work.node[i]];
+			if (c.shape != number) {
+				continue;
+			}
+			const ShapeRing &r = RingOf(c);
+			if (!r.is_area) {
+				line = true;
+			} else if (incident == 0) {
+				incident = 1;
+				one = r.element;
+			} else if (r.element != one) {
+				incident = 2;
+			}
+		}
+		if (s.element_count > incident && InsideAnotherElement(number)) {
+			return LOC_INTERIOR;
+		}
+		if (incident > 0) {
+			return incident > 1 && FillsNeighbourhood(s, v) ? LOC_INTERIOR : LOC_BOUNDARY;
+		}
+		if (line) {
+			return ListHas(s.ends, s.end_count, v) ? LOC_BOUNDARY : LOC_INTERIOR;
+		}
+		return ListHas(s.points, s.point_count, v) ? LOC_INTERIOR : LOC_EXTERIOR;
+	}
+
+	//! Is there an element around the node that has no contact there?
+	VIBE_HD_NOINLINE bool InsideAnotherElement(int number) const {
+		using namespace relate_detail;
+		for (u32 k = 0; k < shape[number]->element_count; k++) {
+			if (work.flags[number][k] != (IN_LEFT | IN_RIGHT)) {
+				continue;
+			}
+			bool touched = IsOwn(number, k);
+			for (u32 i = 0; i < work.node.Size() && !touched; i++) {
+				const EdgeContact &c = work.walk[work.node[i]];
+				touched = c.shape == number && RingOf(c).is_area && RingOf(c).element == k;
+			}
+			if (!touched) {
+				return true;
+			}
+		}
+		return false;
+	}
+
+	//! Location of a crossing that is no vertex; the edges through it are work.node
+	VIBE_HD_NOINLINE Location CrossingLocation(int number) {
+		const ShapeView &s = *shape[number];
+		u32 incident = number == own && ring->is_area ? 1 : 0;
+		u32 one = incident ? ring->element : 0;
+		bool line = number == own && !ring->is_area;
+		work.ends.Clear();
+		if (incident) {
+			work.ends.Push(EdgeEnd {p, q, one, ring->interior_left});
+			work.ends.Push(EdgeEnd {q, p, one, !ring->interior_left});
+		}
+		bool end = false;
+		for (u32 i = 0; i < work.node.Size(); i++) {
+			const EdgeContact &c = work.walk[work.node[i]];
+			const ShapeView &t = *shape[c.shape];
+			Vec2 a = t.Vertex(c.other), b = t.Vertex(c.other + 1);
+			bool asks = (number == own && line) || (c.shape == number && !RingOf(c).is_area);
+			if (asks && c.contact.kind == CONTACT_CROSS) {
+				end = end || EndAtCrossing(s, p, q, a, b);
+			}
+			if (c.shape != number) {
+				continue;
+			}
+			const ShapeRing &r = RingOf(c);
+			if (!r.is_area) {
+				line = true;
+				continue;
+			}
+			work.ends.Push(EdgeEnd {a, b, r.element, r.interior_left});
+			work.ends.Push(EdgeEnd {b, a, r.element, !r.interior_left});
+			if (incident == 0) {
+				incident = 1;
+				one = r.element;
+			} else if (r.element != one) {
+				incident = 2;
+			}
+		}
+		if (s.element_count > incident && InsideAnotherElement(number)) {
+			return LOC_INTERIOR;
+		}
+		if (incident > 0) {
+			return incident > 1 && EndsFillCircle() ? LOC_INTERIOR : LOC_BOUNDARY;
+		}
+		if (line) {
+			return end ? LOC_BOUNDARY : LOC_INTERIOR;
+		}
+		return LOC_EXTERIOR;
+	}
+
+	//! The node at vertex v; `out` when the walk goes on from it along this edge
+	VIBE_HD_NOINLINE bool VertexNode(const Vec2 &v, bool out) {
+		using namespace relate_detail;
+		// Where the walk of a ring begins here: the elements with a contact are settled below, the others located
+		for (u32 i = 0; i < work.node.Size(); i++) {
+			const EdgeContact &c = work.walk[work.node[i]];
+			const ShapeRing &r = RingOf(c);
+			if (r.is_area && work.flags[c.shape][r.element] == UNKNOWN) {
+				SetFlags(c.shape, r.element, 0);
+			}
+		}
+		LocateUnknown(v);
+		Location own_location = NodeLocation(own, v);
+		Location other_location = NodeLocation(1 - own, v);
+		Found(own_location, other_location, 0);
+		if (target.Decided(matrix)) {
+			return true;
+		}
+		if (!out) {
+			return false;
+		}
+		// What the piece after the node lies in, for each element with a contact here
+		for (u32 i = 0; i < work.node.Size(); i++) {
+			const EdgeContact &c = work.walk[work.node[i]];
+			const ShapeRing &r = RingOf(c);
+			if (!r.is_area || IsOwn(c.shape, r.element)) {
+				continue;
+			}
+			bool settled = false;
+			for (u32 j = 0; j < i && !settled; j++) {
+				const EdgeContact &d = work.walk[work.node[j]];
+				settled = d.shape == c.shape && RingOf(d).is_area && RingOf(d).element == r.element;
+			}
+			if (settled) {
+				continue;
+			}
+			work.ends.Clear();
+			u8 flags = UNKNOWN;
+			for (u32 j = i; j < work.node.Size(); j++) {
+				const EdgeContact &d = work.walk[work.node[j]];
+				if (d.shape != c.shape || !RingOf(d).is_area || RingOf(d).element != r.element) {
+					continue;
+				}
+				const ShapeView &t = *shape[d.shape];
+				// A piece along the element's boundary: overlaps that reach past v
+				if (d.contact.kind == CONTACT_OVERLAP && OverlapGoesOn(d, v)) {
+					Vec2 a = t.Vertex(d.other), b = t.Vertex(d.other + 1);
+					bool left = RingOf(d).interior_left == IsBefore(p, q, a, b);
+					flags = left ? IN_LEFT : IN_RIGHT;
+					break;
+				}
+				PushEnds(t, d.other, v);
+			}
+			if (flags == UNKNOWN) {
+				flags = DirectionInside(v, q, 0) ? (u8)(IN_LEFT | IN_RIGHT) : (u8)0;
+			}
+			SetFlags(c.shape, r.element, flags);
+		}
+		return false;
+	}
+
+	//! Overlaps are noted from the first shape's edge; on the way p -> q the far end is past v unless it is v
+	VIBE_HD bool OverlapGoesOn(const EdgeContact &c, const Vec2 &v) const {
+		return IsBefore(p, q, v, c.contact.first) || IsBefore(p, q, v, c.contact.second);
+	}
+
+	//===------------------------------------------------------------------===//
+	// Walk
+	//===------------------------------------------------------------------===//
+	//! One edge with its contacts work.walk[begin, end)
+	VIBE_HD_NOINLINE bool WalkEdge(u32 begin, u32 end) {
+		using namespace relate_detail;
+		p = shape[own]->Vertex(edge);
+		q = shape[own]->Vertex(edge + 1);
+		work.events.Clear();
+		work.crossings.Clear();
+		work.active.Clear();
+		line_overlaps = 0;
+		for (u32 i = begin; i < end; i++) {
+			const SegmentContact &c = work.walk[i].contact;
+			if (c.kind == CONTACT_CROSS) {
+				work.crossings.Push(WalkCrossing {0, i});
+				continue;
+			}
+			work.events.Push(WalkEvent {c.first, i});
+			if (c.kind == CONTACT_OVERLAP) {
+				work.events.Push(WalkEvent {c.second, i});
+			}
+		}
+		Sort(work.events, 0, work.events.Size(), AlongEdge {p, q});
+		PlaceCrossings();
+
+		bool first_piece = work.events.Size() == 0 || work.events[0].at != p;
+		if (first_piece) {
+			LocateUnknown(p);
+		}
+		u32 crossing = 0, node = 0, event = 0;
+		bool open = first_piece; // a piece of positive length lies before the next contact
+		while (true) {
+			if (open) {
+				if (Piece() || Crossings(crossing, 2 * node)) {
+					return true;
+				}
+			}
+			if (event == work.events.Size()) {
+				return false;
+			}
+			Vec2 v = work.events[event].at;
+			bool out = v != q;
+			if (!out && !IsLastOfLine()) {
+				return false; // the next edge begins with this node
+			}
+			work.node.Clear();
+			u32 group = event;
+			while (event < work.events.Size() && work.events[event].at == v) {
+				work.node.Push(work.events[event].index);
+				event++;
+			}
+			for (u32 i = 0; i < work.active.Size(); i++) {
+				if (!EndsAt(work.active[i], v)) {
+					work.node.Push(work.active[i]);
+				}
+			}
+			for (; crossing < work.crossings.Size() && work.crossings[crossing].slot == 2 * node + 1; crossing++) {
+				work.node.Push(work.crossings[crossing].index);
+			}
+			if (VertexNode(v, out)) {
+				return true;
+			}
+			UpdateActive(group, event, v);
+			node++;
+			open = out;
+		}
+	}
+
+	VIBE_HD bool EndsAt(u32 index, const Vec2 &v) const {
+		const SegmentContact &c = work.walk[index].contact;
+		return c.first == v || c.second == v;
+	}
+
+	//! Overlaps that begin or end at the node of events [begin, end)
+	VIBE_HD void UpdateActive(u32 begin, u32 end, const Vec2 &v) {
+		for (u32 i = begin; i < end; i++) {
+			u32 index = work.events[i].index;
+			const EdgeContact &c = work.walk[index];
+			if (c.contact.kind != CONTACT_OVERLAP) {
+				continue;
+			}
+			bool is_line = c.shape != own && !RingOf(c).is_area;
+			if (OverlapGoesOn(c, v)) {
+				work.active.Push(index);
+				line_overlaps += is_line;
+				continue;
+			}
+			for (u32 k = 0; k < work.active.Size(); k++) {
+				if (work.active[k] == index) {
+					work.active[k] = work.active[work.active.Size() - 1];
+					work.active.Resize(work.active.Size() - 1);
+					line_overlaps -= is_line;
+					break;
+				}
+			}
+		}
+	}
+
+	VIBE_HD bool IsLastOfLine() const {
+		return !ring->is_area && edge + 2 == ring->end;
+	}
+
+	struct ByPlace {
+		const Relater &r;
+		VIBE_HD bool operator()(const WalkCrossing &a, const WalkCrossing &b) const {
+			if (a.slot != b.slot) {
+				return a.slot < b.slot;
+			}
+			return r.OrderMatters() && (a.slot & 1) == 0 && r.CompareCrossing(a, b) < 0;
+		}
+	};
+
+	VIBE_HD bool OrderMatters() const {
+		return shape[0]->mixed || shape[1]->mixed;
+	}
+
+	VIBE_HD_NOINLINE int CompareCrossing(const WalkCrossing &a, const WalkCrossing &b) const {
+		const EdgeContact &c = work.walk[a.index];
+		const EdgeContact &d = work.walk[b.index];
+		const ShapeView &s = *shape[c.shape];
+		const ShapeView &t = *shape[d.shape];
+		return CompareCrossings(p, q, s.Vertex(c.other), s.Vertex(c.other + 1), t.Vertex(d.other), t.Vertex(d.other + 1));
+	}
+
+	//! Puts each crossing between the vertices on the edge, or on one of them
+	VIBE_HD_NOINLINE void PlaceCrossings() {
+		u32 n = work.crossings.Size();
+		if (n == 0) {
+			return;
+		}
+		// Nodes are the distinct places among the events; a binary search over events finds the place, a count its number
+		for (u32 i = 0; i < n; i++) {
+			const EdgeContact &c = work.walk[work.crossings[i].index];
+			const ShapeView &t = *shape[c.shape];
+			Vec2 a = t.Vertex(c.other), b = t.Vertex(c.other + 1);
+			int p_side = Orient2d(a, b, p);
+			u32 lo = 0, hi = work.events.Size();
+			while (lo < hi) {
+				u32 mid = lo + (hi - lo) / 2;
+				if (Orient2d(a, b, work.events[mid].at) == p_side) {
+					lo = mid + 1;
+				} else {
+					hi = mid;
+				}
+			}
+			u32 nodes_before = 0;
+			for (u32 k = 0; k < lo; k++) {
+				nodes_before += k == 0 || work.events[k - 1].at != work.events[k].at;
+			}
+			bool at_node = lo < work.events.Size() && Orient2d(a, b, work.events[lo].at) == 0;
+			work.crossings[i].slot = 2 * nodes_before + (at_node ? 1 : 0);
+		}
+		if (n > 1) {
+			relate_detail::Sort(work.crossings, 0, n, ByPlace {*this});
+		}
+	}
+
+	//! The crossings of one slot between nodes, and the pieces between them
+	VIBE_HD_NOINLINE bool Crossings(u32 &crossing, u32 slot) {
+		using namespace relate_detail;
+		while (crossing < work.crossings.Size() && work.crossings[crossing].slot == slot) {
+			work.node.Clear();
+			u32 group = crossing;
+			do {
+				work.node.Push(work.crossings[crossing].index);
+				crossing++;
+			} while (OrderMatters() && crossing < work.crossings.Size() && work.crossings[crossing].slot == slot &&
+			         CompareCrossing(work.crossings[group], work.crossings[crossing]) == 0);
+			u32 crossed = work.node.Size();
+			for (u32 i = 0; i < work.active.Size(); i++) {
+				work.node.Push(work.active[i]);
+			}
+			Location own_location = CrossingLocation(own);
+			Location other_location = CrossingLocation(1 - own);
+			Found(own_location, other_location, 0);
+			for (u32 i = 0; i < crossed; i++) {
+				const EdgeContact &c = work.walk[work.node[i]];
+				const ShapeRing &r = RingOf(c);
+				if (r.is_area && !IsOwn(c.shape, r.element)) {
+					SetFlags(c.shape, r.element, (u8)(work.flags[c.shape][r.element] ^ (IN_LEFT | IN_RIGHT)));
+				}
+			}
+			if (Piece()) {
+				return true;
+			}
+		}
+		return false;
+	}
+
+	//! All edges of a shape; true when the target is decided
+	VIBE_HD_NOINLINE bool Walk(int number) {
+		using namespace relate_detail;
+		own = number;
+		const ShapeView &s = *shape[number];
+		CollectWalk(number);
+		u32 next = 0;
+		for (u32 r = 0; r < s.ring_count; r++) {
+			ring = &s.rings[r];
+			line_overlaps = 0;
+			ResetFlags(0);
+			ResetFlags(1);
+			if (ring->is_area) {
+				SetFlags(own, ring->element, ring->interior_left ? IN_LEFT : IN_RIGHT);
+			}
+			bool walked = false;
+			u32 first = next;
+			while (next < work.walk.Size() && work.walk[next].edge < ring->end) {
+				u32 begin = next;
+				edge = work.walk[begin].edge;
+				while (next < work.walk.Size() && work.walk[next].edge == edge) {
+					next++;
+				}
+				if (!walked && !ring->is_area && StartOfLine(first)) {
+					return true;
+				}
+				walked = true;
+				if (WalkEdge(begin, next)) {
+					return true;
+				}
+			}
+			line_overlaps = 0;
+			if (!walked) {
+				LocateUnknown(s.Vertex(ring->begin));
+				if (Piece() || (!ring->is_area && (FreeEnd(ring->begin) || FreeEnd(ring->end - 1)))) {
+					return true;
+				}
+			} else if (!ring->is_area && work.walk[next - 1].edge + 2 < ring->end && FreeEnd(ring->end - 1)) {
+				return true;
+			} else if (!ring->is_area && work.walk[next - 1].edge + 2 == ring->end && LastEndIsFree(first, next)) {
+				if (FreeEnd(ring->end - 1)) {
+					return true;
+				}
+			}
+		}
+		return false;
+	}
+
+	//! The start of a line, where no contact is
+	VIBE_HD bool StartOfLine(u32 first) {
+		Vec2 start = shape[own]->Vertex(ring->begin);
+		u32 first_edge = work.walk[first].edge;
+		if (first_edge == ring->begin) {
+			for (u32 i = first; i < work.walk.Size() && work.walk[i].edge == first_edge; i++) {
+				if (ContactAt(i, start)) {
+					return false;
+				}
+			}
+		}
+		LocateUnknown(start);
+		return FreeEnd(ring->begin);
+	}
+
+	VIBE_HD bool LastEndIsFree(u32 first, u32 next) const {
+		Vec2 last = shape[own]->Vertex(ring->end - 1);
+		for (u32 i = next; i > first && work.walk[i - 1].edge + 2 == ring->end; i--) {
+			if (ContactAt(i - 1, last)) {
+				return false;
+			}
+		}
+		return true;
+	}
+
+	VIBE_HD bool ContactAt(u32 index, const Vec2 &v) const {
+		const SegmentContact &c = work.walk[index].contact;
+		return c.kind != CONTACT_CROSS && (c.first == v || (c.kind == CONTACT_OVERLAP && c.second == v));
+	}
+
+	//! A line's end without a contact: it lies in what the piece at it lies in
+	VIBE_HD_NOINLINE bool FreeEnd(u32 vertex) {
+		Vec2 v = shape[own]->Vertex(vertex);
+		work.node.Clear();
+		Found(NodeLocation(own, v), NodeLocation(1 - own, v), 0);
+		return target.Decided(matrix);
+	}
+
+	//! The points of a shape
+	VIBE_HD_NOINLINE bool Points(int number) {
+		own = number;
+		const ShapeView &s = *shape[number];
+		for (u32 i = 0; i < s.point_count; i++) {
+			Vec2 v = s.points[i];
+			Location here = s.mixed ? Locate(s, v) : LOC_INTERIOR;
+			Found(here, Locate(*shape[1 - number], v), 0);
+			if (target.Decided(matrix)) {
+				return true;
+			}
+		}
+		return false;
+	}
+};
+
+} // namespace vibe
