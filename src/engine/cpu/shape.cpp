@@ -1,0 +1,200 @@
+#include "engine/cpu/shape.hpp"
+
+#include <algorithm>
+
+namespace vibespatial {
+
+using vibe::Box;
+using vibe::GeometryView;
+using vibe::ShapeRing;
+using vibe::ShapeView;
+using vibe::Vec2;
+
+//! Is a closed ring, without repeated vertices, counter-clockwise? Its lowest leftmost vertex turns as the ring does.
+static bool IsCounterClockwise(const double *x, const double *y, uint32_t begin, uint32_t end) {
+	uint32_t corner = begin;
+	for (uint32_t i = begin + 1; i + 1 < end; i++) {
+		if (x[i] < x[corner] || (x[i] == x[corner] && y[i] < y[corner])) {
+			corner = i;
+		}
+	}
+	uint32_t before = corner == begin ? end - 2 : corner - 1;
+	return vibe::Orient2d(x[before], y[before], x[corner], y[corner], x[corner + 1], y[corner + 1]) > 0;
+}
+
+void Shape::AddRing(const GeometryView &geometry, uint32_t ring, bool is_area, uint32_t element) {
+	uint32_t begin = static_cast<uint32_t>(x.size());
+	uint32_t number = static_cast<uint32_t>(rings.size());
+	Box box = Box::Empty();
+	for (uint32_t i = geometry.ring_start[ring]; i < geometry.ring_start[ring + 1]; i++) {
+		double vx = geometry.x[i], vy = geometry.y[i];
+		if (x.size() > begin && x.back() == vx && y.back() == vy) {
+			continue;
+		}
+		x.push_back(vx);
+		y.push_back(vy);
+		box.Add(vx, vy);
+	}
+	uint32_t end = static_cast<uint32_t>(x.size());
+	if (is_area ? end - begin < 4 : end - begin < 2) {
+		if (!is_area && end > begin) {
+			points.push_back(Vec2 {x[begin], y[begin]}); // a line of no length is a point
+		}
+		x.resize(begin);
+		y.resize(begin);
+		return;
+	}
+	vertex_ring.resize(end, number);
+	rings.push_back(ShapeRing {begin, end, element, is_area, false, box});
+	view.box.Add(box);
+	if (is_area) {
+		element_box[element].Add(box);
+	} else {
+		ends.push_back(Vec2 {x[begin], y[begin]});
+		ends.push_back(Vec2 {x[end - 1], y[end - 1]});
+	}
+}
+
+void Shape::AddBoxes() {
+	view.level_count = 0;
+	boxes.clear();
+	uint32_t vertex_count = static_cast<uint32_t>(x.size());
+	if (vertex_count <= 2 * ShapeView::FANOUT) {
+		return;
+	}
+	view.level_begin[0] = 0;
+	for (uint32_t begin = 0; begin < vertex_count; begin += ShapeView::FANOUT) {
+		Box box = Box::Empty();
+		// The last edge of a run ends at the first vertex of the next
+		uint32_t end = std::min(begin + ShapeView::FANOUT + 1, vertex_count);
+		for (uint32_t i = begin; i < end; i++) {
+			box.Add(x[i], y[i]);
+		}
+		boxes.push_back(box);
+	}
+	view.level_count = 1;
+	view.level_begin[1] = static_cast<uint32_t>(boxes.size());
+	while (view.level_begin[view.level_count] - view.level_begin[view.level_count - 1] > ShapeView::FANOUT) {
+		uint32_t begin = view.level_begin[view.level_count - 1];
+		uint32_t end = view.level_begin[view.level_count];
+		for (uint32_t i = begin; i < end; i += ShapeView::FANOUT) {
+			Box box = Box::Empty();
+			for (uint32_t k = i; k < std::min(i + ShapeView::FANOUT, end); k++) {
+				box.Add(boxes[k]);
+			}
+			boxes.push_back(box);
+		}
+		view.level_count++;
+		view.level_begin[view.level_count] = static_cast<uint32_t>(boxes.size());
+	}
+}
+
+void Shape::Build(const GeometryView &geometry) {
+	x.clear();
+	y.clear();
+	vertex_ring.clear();
+	rings.clear();
+	element_begin.clear();
+	element_box.clear();
+	points.clear();
+	ends.clear();
+	view = ShapeView {};
+	view.box = Box::Empty();
+
+	uint32_t polygons = 0;
+	bool has[3] = {false, false, false};
+	for (uint32_t part = geometry.part_begin; part < geometry.part_end; part++) {
+		uint32_t begin = geometry.part_ring[part], end = geometry.part_ring[part + 1];
+		if (begin == end || geometry.ring_start[begin] == geometry.ring_start[begin + 1]) {
+			continue;
+		}
+		has[geometry.part_family[part]] = true;
+		polygons += geometry.part_family[part] == vibe::FAMILY_POLYGON;
+	}
+	view.mixed = geometry.collection && (polygons > 1 || has[0] + has[1] + has[2] > 1);
+
+	if (polygons > 0) {
+		for (uint32_t part = geometry.part_begin; part < geometry.part_end; part++) {
+			uint32_t begin = geometry.part_ring[part], end = geometry.part_ring[part + 1];
+			if (geometry.part_family[part] != vibe::FAMILY_POLYGON || begin == end) {
+				continue;
+			}
+			if (element_begin.empty() || view.mixed) {
+				element_begin.push_back(static_cast<uint32_t>(x.size()));
+				element_box.push_back(Box::Empty());
+			}
+			for (uint32_t ring = begin; ring < end; ring++) {
+				size_t before = rings.size();
+				AddRing(geometry, ring, true, static_cast<uint32_t>(element_begin.size()) - 1);
+				if (rings.size() > before) {
+					auto &added = rings.back();
+					added.interior_left = IsCounterClockwise(x.data(), y.data(), added.begin, added.end) == (ring == begin);
+				}
+			}
+		}
+	}
+	bool has_area = !x.empty();
+	view.element_count = static_cast<uint32_t>(element_begin.size());
+	element_begin.push_back(static_cast<uint32_t>(x.size()));
+
+	for (uint32_t part = geometry.part_begin; part < geometry.part_end; part++) {
+		if (geometry.part_family[part] == vibe::FAMILY_POLYGON) {
+			continue;
+		}
+		for (uint32_t ring = geometry.part_ring[part]; ring < geometry.part_ring[part + 1]; ring++) {
+			if (geometry.part_family[part] == vibe::FAMILY_LINE) {
+				AddRing(geometry, ring, false, 0);
+				continue;
+			}
+			for (uint32_t i = geometry.ring_start[ring]; i < geometry.ring_start[ring + 1]; i++) {
+				points.push_back(geometry.Vertex(i));
+			}
+		}
+	}
+	bool has_line = x.size() > element_begin.back();
+
+	if (points.size() > 1) {
+		std::sort(points.begin(), points.end(), vibe::LexicographicLess);
+		points.erase(std::unique(points.begin(), points.end()), points.end());
+	}
+	for (auto &point : points) {
+		view.box.Add(point.x, point.y);
+	}
+	// The mod-2 rule: a place is on the boundary when an odd number of lines end there
+	if (!ends.empty()) {
+		std::sort(ends.begin(), ends.end(), vibe::LexicographicLess);
+		size_t kept = 0;
+		for (size_t i = 0; i < ends.size();) {
+			size_t k = i;
+			while (k < ends.size() && ends[k] == ends[i]) {
+				k++;
+			}
+			Vec2 end = ends[i];
+			if ((k - i) % 2 == 1) {
+				ends[kept++] = end;
+			}
+			i = k;
+		}
+		ends.resize(kept);
+	}
+	AddBoxes();
+
+	view.x = x.data();
+	view.y = y.data();
+	view.vertex_ring = vertex_ring.data();
+	view.vertex_count = static_cast<uint32_t>(x.size());
+	view.rings = rings.data();
+	view.ring_count = static_cast<uint32_t>(rings.size());
+	view.element_begin = element_begin.data();
+	view.element_box = element_box.data();
+	view.points = points.data();
+	view.point_count = static_cast<uint32_t>(points.size());
+	view.ends = ends.data();
+	view.end_count = static_cast<uint32_t>(ends.size());
+	view.boxes = boxes.data();
+	// Lines of no length have become points beside the others
+	view.mixed = view.mixed || (has_line && !points.empty());
+	view.dimension = has_area ? 2 : has_line ? 1 : points.empty() ? -1 : 0;
+}
+
+} // namespace vibespatial

@@ -1,0 +1,39 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/shape.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/shape.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace vibespatial {
+
+//! Owns what a vibe::ShapeView shows: one geometry made ready for exact work on its edges. Building is one pass over the
+//! vertices; building again reuses the memory.
+class Shape {
+public:
+	void Build(const vibe::GeometryView &geometry);
+
+	const vibe::ShapeView &View() const {
+		return view;
+	}
+
+private:
+	void AddRing(const vibe::GeometryView &geometry, uint32_t ring, bool is_area, uint32_t element);
+	void AddBoxes();
+
+	std::vector<double> x;
+	std::vector<double> y;
+	std::vector<uint32_t> vertex_ring;
+	std::vector<vibe::ShapeRing> rings;
+	std::vector<uint32_t> element_begin;
+	std::vector<vibe::Box> element_box;
+	std::vector<vibe::Vec2> points;
+	std::vector<vibe::Vec2> ends;
+	std::vector<vibe::Box> boxes;
+	vibe::ShapeView view {};
+};
+
+} // namespace vibespatial
