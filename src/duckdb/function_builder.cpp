@@ -1,0 +1,117 @@
+#include "duckdb/function_builder.hpp"
+
+#include "duckdb/crs.hpp"
+
+#include "duckdb/catalog/catalog_entry/scalar_function_catalog_entry.hpp"
+#include "duckdb/parser/parsed_data/create_scalar_function_info.hpp"
+
+namespace duckdb {
+
+SqlFunction::SqlFunction(string name, string description) : name(std::move(name)), description(std::move(description)) {
+}
+
+SqlFunction &SqlFunction::Category(string category) {
+	categories.push_back(std::move(category));
+	return *this;
+}
+
+SqlFunction &SqlFunction::Example(string expression, string result) {
+	examples.push_back(expression + " -- " + result);
+	return *this;
+}
+
+SqlFunction &SqlFunction::Alias(string alias) {
+	aliases.push_back(std::move(alias));
+	return *this;
+}
+
+SqlFunction &SqlFunction::Overload(vector<Parameter> overload_parameters, LogicalType result, scalar_function_t execute,
+                                   const customize_t &customize) {
+	vector<LogicalType> types;
+	for (auto &parameter : overload_parameters) {
+		types.push_back(parameter.type);
+	}
+	ScalarFunction function(name, std::move(types), std::move(result), std::move(execute), BindGeometryFunction);
+	function.SetFallible();
+	if (customize) {
+		customize(function);
+	}
+	parameters.push_back(std::move(overload_parameters));
+	overloads.push_back(std::move(function));
+	return *this;
+}
+
+string SqlFunction::VibeName(const string &name) {
+	auto lower = StringUtil::Lower(name);
+	return StringUtil::StartsWith(lower, "st_") ? "vibe_" + lower.substr(3) : lower;
+}
+
+//! Whether the catalog has something under this name that a new overload would clash with
+static bool IsTaken(ExtensionLoader &loader, const string &name, const ScalarFunction &function) {
+	auto entry = loader.TryGetFunction(name);
+	if (!entry) {
+		return false;
+	}
+	// aggregates and macros share their names with scalar functions and cannot be extended
+	if (entry->type != CatalogType::SCALAR_FUNCTION_ENTRY) {
+		return true;
+	}
+	// arguments only: two overloads that differ in nothing but their result could never be told apart
+	for (auto &existing : entry->Cast<ScalarFunctionCatalogEntry>().functions.functions) {
+		if (existing.arguments == function.arguments && existing.varargs == function.varargs) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void SqlFunction::RegisterName(ExtensionLoader &loader, const string &registered_name) const {
+	ScalarFunctionSet set(registered_name);
+	vector<FunctionDescription> descriptions;
+	for (idx_t i = 0; i < overloads.size(); i++) {
+		auto function = overloads[i];
+		if (IsTaken(loader, registered_name, function)) {
+			continue;
+		}
+		function.name = registered_name;
+		auto execute = function.function;
+		function.function = [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
+			WithFunctionName(registered_name, [&]() { execute(args, state, result); });
+		};
+		set.AddFunction(function);
+
+		FunctionDescription entry;
+		entry.description = description;
+		entry.categories = categories;
+		for (auto &parameter : parameters[i]) {
+			entry.parameter_names.push_back(parameter.name);
+			entry.parameter_types.push_back(parameter.type);
+		}
+		for (auto &example : examples) {
+			entry.examples.push_back(StringUtil::Replace(example, name + "(", registered_name + "("));
+		}
+		descriptions.push_back(std::move(entry));
+	}
+	if (set.functions.empty()) {
+		return;
+	}
+	CreateScalarFunctionInfo info(std::move(set));
+	info.on_conflict = OnCreateConflict::ALTER_ON_CONFLICT;
+	info.descriptions = std::move(descriptions);
+	info.alias_of = name;
+	loader.RegisterFunction(std::move(info));
+}
+
+void SqlFunction::Register(ExtensionLoader &loader) const {
+	RegisterName(loader, name);
+	auto vibe_name = VibeName(name);
+	if (vibe_name != name) {
+		RegisterName(loader, vibe_name);
+	}
+	for (auto &alias : aliases) {
+		RegisterName(loader, alias);
+		RegisterName(loader, VibeName(alias));
+	}
+}
+
+} // namespace duckdb

@@ -1,0 +1,114 @@
+#include "duckdb/functions/functions.hpp"
+
+#include "duckdb/function_builder.hpp"
+#include "duckdb/wkb_output.hpp"
+#include "geometry/geojson.hpp"
+
+#include "duckdb/common/types/geometry.hpp"
+
+namespace duckdb {
+
+namespace {
+
+struct ST_GeomFromText {
+	//! The geometry as DuckDB's own reader understands the text; false, with its complaint, when it does not
+	static bool TryParse(const string_t &text, Vector &result, string_t &geometry, string &problem) {
+		try {
+			return Geometry::FromString(text, geometry, result, true);
+		} catch (const std::exception &error) {
+			problem = ErrorData(error).RawMessage();
+			return false;
+		}
+	}
+
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &text) {
+			string_t geometry;
+			string problem;
+			if (!TryParse(text, result, geometry, problem)) {
+				throw vibespatial::GeometryError(problem);
+			}
+			return geometry;
+		});
+	}
+
+	static void ExecuteIgnoring(DataChunk &args, ExpressionState &, Vector &result) {
+		BinaryExecutor::ExecuteWithNulls<string_t, bool, string_t>(
+		    args.data[0], args.data[1], result, args.size(),
+		    [&](const string_t &text, bool ignore_invalid, ValidityMask &mask, idx_t row) {
+			    string_t geometry;
+			    string problem;
+			    if (!TryParse(text, result, geometry, problem)) {
+				    if (!ignore_invalid) {
+					    throw vibespatial::GeometryError(problem);
+				    }
+				    mask.SetInvalid(row);
+			    }
+			    return geometry;
+		    });
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_GeomFromText",
+		            "The geometry of a well-known text. With ignore_invalid, text that is none gives NULL "
+		            "instead of an error.")
+		    .Category("conversion")
+		    .Example("ST_GeomFromText('POINT (1 2)')", "POINT (1 2)")
+		    .Example("ST_GeomFromText('nowhere', true)", "NULL")
+		    .Overload({{"wkt", LogicalType::VARCHAR}}, LogicalType::GEOMETRY(), Execute)
+		    .Overload({{"wkt", LogicalType::VARCHAR}, {"ignore_invalid", LogicalType::BOOLEAN}},
+		              LogicalType::GEOMETRY(), ExecuteIgnoring)
+		    .Register(loader);
+	}
+};
+
+struct ST_GeomFromGeoJSON {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		vibespatial::GeometryBatch batch;
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &text) {
+			batch.Clear();
+			vibespatial::ReadGeoJson(text.GetData(), text.GetSize(), batch);
+			return EmitRow(result, batch);
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_GeomFromGeoJSON", "The geometry of a GeoJSON geometry object.")
+		    .Category("conversion")
+		    .Example("ST_GeomFromGeoJSON('{\"type\":\"Point\",\"coordinates\":[1.0,2.0]}')", "POINT (1 2)")
+		    .Overload({{"geojson", LogicalType::VARCHAR}}, LogicalType::GEOMETRY(), Execute)
+		    .Overload({{"geojson", LogicalType::JSON()}}, LogicalType::GEOMETRY(), Execute)
+		    .Register(loader);
+	}
+};
+
+struct ST_AsGeoJSON {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		vibespatial::GeometryBatch batch;
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			batch.Clear();
+			vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), batch);
+			return StringVector::AddString(result, vibespatial::WriteGeoJson(batch, 0));
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_AsGeoJSON",
+		            "The geometry as a GeoJSON geometry object. M is left out; NaN and infinite coordinates are "
+		            "refused.")
+		    .Category("conversion")
+		    .Example("ST_AsGeoJSON('POINT (1 2)'::GEOMETRY)", "{\"type\":\"Point\",\"coordinates\":[1.0,2.0]}")
+		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::JSON(), Execute)
+		    .Register(loader);
+	}
+};
+
+} // namespace
+
+void RegisterFormats(ExtensionLoader &loader) {
+	ST_GeomFromText::Register(loader);
+	ST_GeomFromGeoJSON::Register(loader);
+	ST_AsGeoJSON::Register(loader);
+}
+
+} // namespace duckdb

@@ -1,0 +1,259 @@
+#include "duckdb/functions/functions.hpp"
+
+#include "duckdb/function_builder.hpp"
+#include "duckdb/prepared_argument.hpp"
+#include "engine/cpu/distance.hpp"
+
+namespace duckdb {
+
+namespace {
+
+using vibe::Location;
+using vibe::Predicate;
+
+//! Runs `each(row)` for the rows in which no argument is NULL, and makes the others NULL. Constant arguments give
+//! a constant result.
+template <class EACH>
+void ExecutePairs(DataChunk &args, PreparedLocalState &local, Vector &result, EACH &&each) {
+	bool constant = args.AllConstant();
+	idx_t count = constant ? 1 : args.size();
+	result.SetVectorType(constant ? VectorType::CONSTANT_VECTOR : VectorType::FLAT_VECTOR);
+	for (idx_t row = 0; row < count; row++) {
+		if (local.left.IsNull(row) || local.right.IsNull(row)) {
+			constant ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
+		} else {
+			each(row);
+		}
+	}
+}
+
+//! The answers for a point against an area, by where the point lies
+struct PointInArea {
+	bool answer[3];
+
+	PointInArea(Predicate predicate, bool point_is_left) {
+		using namespace vibe;
+		for (auto location : {LOC_INTERIOR, LOC_BOUNDARY, LOC_EXTERIOR}) {
+			Matrix matrix = Cell(LOC_INTERIOR, location, 0) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2) |
+			                Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
+			answer[location] = point_is_left ? Holds(predicate, matrix, 0, 2) : Holds(predicate, Transpose(matrix), 2, 0);
+		}
+	}
+};
+
+//===----------------------------------------------------------------------===//
+// ST_Within and the other eleven
+//===----------------------------------------------------------------------===//
+template <Predicate PREDICATE>
+struct ST_Predicate {
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		static const PointInArea point_left(PREDICATE, true), point_right(PREDICATE, false);
+		auto &local = PreparedLocalState::Begin(args, state);
+		auto &left = local.left;
+		auto &right = local.right;
+		auto answers = FlatVector::GetData<bool>(result);
+		ExecutePairs(args, local, result, [&](idx_t row) {
+			vibe::Vec2 point;
+			auto area = right.GetPrepared();
+			if (area && area->IsArea() && left.GetPoint(row, point)) {
+				answers[row] = point_left.answer[area->Locate(point)];
+				return;
+			}
+			area = left.GetPrepared();
+			if (area && area->IsArea() && right.GetPoint(row, point)) {
+				answers[row] = point_right.answer[area->Locate(point)];
+				return;
+			}
+			answers[row] = vibespatial::Evaluate(PREDICATE, left.GetShape(row), right.GetShape(row), local.scratch);
+		});
+	}
+
+	static void Register(ExtensionLoader &loader, const string &name, const string &description, const string &geom1,
+	                     const string &geom2) {
+		SqlFunction(name, description)
+		    .Category("predicate")
+		    .Example(name + "('" + geom1 + "'::GEOMETRY, '" + geom2 + "'::GEOMETRY)", "true")
+		    .Overload({{"geom1", LogicalType::GEOMETRY()}, {"geom2", LogicalType::GEOMETRY()}}, LogicalType::BOOLEAN,
+		              Execute, PreparedArguments)
+		    .Register(loader);
+	}
+};
+
+//===----------------------------------------------------------------------===//
+// ST_Relate
+//===----------------------------------------------------------------------===//
+struct ST_Relate {
+	static void ExecuteMatrix(DataChunk &args, ExpressionState &state, Vector &result) {
+		auto &local = PreparedLocalState::Begin(args, state);
+		auto answers = FlatVector::GetData<string_t>(result);
+		ExecutePairs(args, local, result, [&](idx_t row) {
+			auto matrix = vibespatial::Relate(local.left.GetShape(row), local.right.GetShape(row), local.scratch);
+			answers[row] = StringVector::AddString(result, vibespatial::MatrixToString(matrix));
+		});
+	}
+
+	static void CheckPattern(const string_t &pattern) {
+		const string text = pattern.GetString();
+		if (text.size() != 9 || text.find_first_not_of("TFtf*012") != string::npos) {
+			throw vibespatial::GeometryError("'" + text + "' is not a pattern: it takes nine characters out of T, F, *, 0, 1 and 2");
+		}
+	}
+
+	static void ExecutePattern(DataChunk &args, ExpressionState &state, Vector &result) {
+		auto &local = PreparedLocalState::Begin(args, state);
+		UnifiedVectorFormat format;
+		args.data[2].ToUnifiedFormat(args.size(), format);
+		auto patterns = UnifiedVectorFormat::GetData<string_t>(format);
+		auto answers = FlatVector::GetData<bool>(result);
+		ExecutePairs(args, local, result, [&](idx_t row) {
+			auto index = format.sel->get_index(row);
+			if (!format.validity.RowIsValid(index)) {
+				args.AllConstant() ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
+				return;
+			}
+			CheckPattern(patterns[index]);
+			auto matrix = vibespatial::Relate(local.left.GetShape(row), local.right.GetShape(row), local.scratch);
+			answers[row] = vibe::MatchesPattern(matrix, patterns[index].GetData());
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		const SqlFunction::Parameter geom1 {"geom1", LogicalType::GEOMETRY()}, geom2 {"geom2", LogicalType::GEOMETRY()};
+		SqlFunction("ST_Relate", "The DE-9IM matrix of two geometries: the dimensions of the intersections of their interiors, "
+		                         "boundaries and exteriors, as nine characters out of F, 0, 1 and 2. With a pattern of nine "
+		                         "characters out of T, F, *, 0, 1 and 2: whether the matrix matches it.")
+		    .Category("predicate")
+		    .Example("ST_Relate('POINT (1 1)'::GEOMETRY, 'LINESTRING (0 0, 2 2)'::GEOMETRY)", "0FFFFF102")
+		    .Example("ST_Relate('POINT (1 1)'::GEOMETRY, 'LINESTRING (0 0, 2 2)'::GEOMETRY, 'T********')", "true")
+		    .Overload({geom1, geom2}, LogicalType::VARCHAR, ExecuteMatrix, PreparedArguments)
+		    .Overload({geom1, geom2, {"pattern", LogicalType::VARCHAR}}, LogicalType::BOOLEAN, ExecutePattern,
+		              PreparedArguments)
+		    .Register(loader);
+	}
+};
+
+//===----------------------------------------------------------------------===//
+// ST_Distance, ST_DWithin
+//===----------------------------------------------------------------------===//
+struct ST_Distance {
+	//! The distance, or with a limit something at most the limit as soon as that is known; NaN when one is EMPTY
+	static double Distance(PreparedLocalState &local, idx_t row, double limit) {
+		auto &left = local.left;
+		auto &right = local.right;
+		vibe::Vec2 a, b;
+		bool left_point = left.GetPoint(row, a), right_point = right.GetPoint(row, b);
+		if (left_point && right_point) {
+			return vibe::PointDistance(a, b);
+		}
+		double distance;
+		if (left_point && !right.IsConstant() && vibespatial::PointWkbDistance(a, right.Data(row), right.Size(row), distance)) {
+			return distance;
+		}
+		if (right_point && !left.IsConstant() && vibespatial::PointWkbDistance(b, left.Data(row), left.Size(row), distance)) {
+			return distance;
+		}
+		auto &left_shape = left.GetShape(row);
+		auto &right_shape = right.GetShape(row);
+		if (left_shape.dimension < 0 || right_shape.dimension < 0) {
+			return std::numeric_limits<double>::quiet_NaN();
+		}
+		return vibe::ShapeDistance(left_shape, right_shape, limit);
+	}
+
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		auto &local = PreparedLocalState::Begin(args, state);
+		auto answers = FlatVector::GetData<double>(result);
+		ExecutePairs(args, local, result, [&](idx_t row) {
+			double distance = Distance(local, row, -1.0);
+			answers[row] = Value::IsNan(distance) ? 0.0 : distance;
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_Distance", "The distance between two geometries in the plane, in the unit of their coordinates: 0 exactly "
+		                           "when they intersect. 0 when one is EMPTY.")
+		    .Category("measure")
+		    .Example("ST_Distance('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY)", "3.0")
+		    .Overload({{"geom1", LogicalType::GEOMETRY()}, {"geom2", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE, Execute,
+		              PreparedArguments)
+		    .Register(loader);
+	}
+};
+
+struct ST_DWithin {
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		auto &local = PreparedLocalState::Begin(args, state);
+		UnifiedVectorFormat format;
+		args.data[2].ToUnifiedFormat(args.size(), format);
+		auto limits = UnifiedVectorFormat::GetData<double>(format);
+		auto answers = FlatVector::GetData<bool>(result);
+		ExecutePairs(args, local, result, [&](idx_t row) {
+			auto index = format.sel->get_index(row);
+			if (!format.validity.RowIsValid(index)) {
+				args.AllConstant() ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
+				return;
+			}
+			double limit = limits[index];
+			// NaN compares false, so a NaN limit and EMPTY geometries are never within it
+			answers[row] = limit >= 0.0 && ST_Distance::Distance(local, row, limit) <= limit;
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_DWithin", "Whether two geometries are at most `distance` apart: the same as ST_Distance(geom1, geom2) <= "
+		                          "distance, but it stops looking as soon as it knows. false when one is EMPTY.")
+		    .Category("predicate")
+		    .Example("ST_DWithin('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY, 3)", "true")
+		    .Overload({{"geom1", LogicalType::GEOMETRY()},
+		               {"geom2", LogicalType::GEOMETRY()},
+		               {"distance", LogicalType::DOUBLE}},
+		              LogicalType::BOOLEAN, Execute, PreparedArguments)
+		    .Register(loader);
+	}
+};
+
+} // namespace
+
+void RegisterPredicates(ExtensionLoader &loader) {
+	const string square = "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))";
+	ST_Predicate<vibe::PREDICATE_INTERSECTS>::Register(loader, "ST_Intersects", "Whether two geometries share a point.", square,
+	                                                   "POINT (4 4)");
+	ST_Predicate<vibe::PREDICATE_DISJOINT>::Register(loader, "ST_Disjoint", "Whether two geometries share no point.", square,
+	                                                 "POINT (5 5)");
+	ST_Predicate<vibe::PREDICATE_CONTAINS>::Register(
+	    loader, "ST_Contains",
+	    "Whether no point of geom2 lies outside geom1 and their interiors share a point: a boundary does not contain itself.",
+	    square, "POINT (1 1)");
+	ST_Predicate<vibe::PREDICATE_WITHIN>::Register(
+	    loader, "ST_Within",
+	    "Whether no point of geom1 lies outside geom2 and their interiors share a point: ST_Contains with its arguments swapped.",
+	    "POINT (1 1)", square);
+	ST_Predicate<vibe::PREDICATE_COVERS>::Register(loader, "ST_Covers", "Whether no point of geom2 lies outside geom1.", square,
+	                                               "POINT (4 4)");
+	ST_Predicate<vibe::PREDICATE_COVERED_BY>::Register(loader, "ST_CoveredBy", "Whether no point of geom1 lies outside geom2.",
+	                                                   "POINT (4 4)", square);
+	ST_Predicate<vibe::PREDICATE_CONTAINS_PROPERLY>::Register(
+	    loader, "ST_ContainsProperly", "Whether all of geom2 lies in the interior of geom1.", square, "POINT (1 1)");
+	ST_Predicate<vibe::PREDICATE_WITHIN_PROPERLY>::Register(
+	    loader, "ST_WithinProperly", "Whether all of geom1 lies in the interior of geom2.", "POINT (1 1)", square);
+	ST_Predicate<vibe::PREDICATE_TOUCHES>::Register(
+	    loader, "ST_Touches", "Whether two geometries share a point and their interiors share none.", square, "POINT (4 4)");
+	ST_Predicate<vibe::PREDICATE_CROSSES>::Register(
+	    loader, "ST_Crosses",
+	    "Whether the interiors of two geometries share some but not all points, and what they share has a lower dimension than "
+	    "the larger of the two.",
+	    "LINESTRING (1 1, 9 1)", square);
+	ST_Predicate<vibe::PREDICATE_OVERLAPS>::Register(
+	    loader, "ST_Overlaps",
+	    "Whether two geometries of one dimension share some but not all points, in a piece of that same dimension.", square,
+	    "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))");
+	ST_Predicate<vibe::PREDICATE_EQUALS>::Register(
+	    loader, "ST_Equals",
+	    "Whether two geometries are the same set of points, however their vertices are ordered or repeated.",
+	    "LINESTRING (0 0, 1 1, 2 2)", "LINESTRING (2 2, 0 0)");
+	ST_Relate::Register(loader);
+	ST_Distance::Register(loader);
+	ST_DWithin::Register(loader);
+}
+
+} // namespace duckdb

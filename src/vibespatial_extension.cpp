@@ -1,0 +1,46 @@
+#include "vibespatial_extension.hpp"
+
+#include "duckdb/casts.hpp"
+#include "duckdb/functions/functions.hpp"
+#include "duckdb/settings.hpp"
+
+#include "duckdb/main/extension/extension_loader.hpp"
+
+namespace duckdb {
+
+static void LoadInternal(ExtensionLoader &loader) {
+	loader.SetDescription("Exact spatial SQL on DuckDB's GEOMETRY");
+
+	RegisterSettings(loader);
+	RegisterCasts(loader);
+
+	// Scalar functions
+	RegisterConstructors(loader);
+	RegisterFormats(loader);
+	RegisterAccessors(loader);
+	RegisterMeasures(loader);
+	RegisterValidity(loader);
+	RegisterConstructive(loader);
+	RegisterPredicates(loader);
+	RegisterVersion(loader);
+}
+
+void VibespatialExtension::Load(ExtensionLoader &loader) {
+	LoadInternal(loader);
+}
+
+std::string VibespatialExtension::Name() {
+	return "vibespatial";
+}
+
+std::string VibespatialExtension::Version() const {
+	return "v" VIBESPATIAL_VERSION;
+}
+
+} // namespace duckdb
+
+extern "C" {
+DUCKDB_CPP_EXTENSION_ENTRY(vibespatial, loader) {
+	duckdb::LoadInternal(loader);
+}
+}
