@@ -1,0 +1,122 @@
+#include "session.hpp"
+
+#include "duckdb/main/config.hpp"
+
+#include <algorithm>
+
+namespace sqllogic {
+
+static constexpr const char *ENGINE_SETTING = "vibe_execution_mode";
+
+static std::string Quote(const std::string &text) {
+	std::string result = "'";
+	for (auto c : text) {
+		result += c;
+		if (c == '\'') {
+			result += c;
+		}
+	}
+	return result + "'";
+}
+
+//! Runs SQL of the runner's own; any error is an exception
+static duckdb::unique_ptr<duckdb::MaterializedQueryResult> Run(duckdb::Connection &connection, const std::string &sql) {
+	auto result = connection.Query(sql);
+	if (result->HasError()) {
+		result->ThrowError(sql + ": ");
+	}
+	return result;
+}
+
+Session::Session(std::string extension_p, std::string spatial_p, std::string engine_p, std::string scratch_p)
+    : extension(std::move(extension_p)), spatial(std::move(spatial_p)), engine(std::move(engine_p)),
+      scratch(std::move(scratch_p)) {}
+
+void Session::Open(const std::string &path, bool read_only) {
+	connections.clear();
+	database.reset();
+	database_path = path;
+	database_read_only = read_only;
+
+	duckdb::DBConfig config;
+	config.SetOptionByName("allow_unsigned_extensions", duckdb::Value::BOOLEAN(true));
+	// Nothing of the machine the test runs on gets in: no extension of the user's, no spilling into the current folder
+	config.SetOptionByName("autoload_known_extensions", duckdb::Value::BOOLEAN(false));
+	config.SetOptionByName("autoinstall_known_extensions", duckdb::Value::BOOLEAN(false));
+	config.SetOptionByName("extension_directory", duckdb::Value(scratch + "/extensions"));
+	config.SetOptionByName("temp_directory", duckdb::Value(scratch + "/spill"));
+	if (read_only) {
+		config.SetOptionByName("access_mode", duckdb::Value("read_only"));
+	}
+	database = duckdb::make_uniq<duckdb::DuckDB>(path.empty() ? ":memory:" : path, &config);
+	for (auto &extension_path : loaded) {
+		Run(GetConnection(""), "LOAD " + Quote(extension_path));
+	}
+	SetEngine(GetConnection(""));
+}
+
+void Session::Restart() {
+	Open(database_path, database_read_only);
+}
+
+bool Session::HasVibespatial() const {
+	return !extension.empty();
+}
+
+bool Session::HasSpatial() const {
+	return !spatial.empty();
+}
+
+void Session::LoadVibespatial() {
+	Load(extension);
+}
+
+void Session::LoadSpatial() {
+	Load(spatial);
+}
+
+void Session::Load(const std::string &path) {
+	if (std::find(loaded.begin(), loaded.end(), path) != loaded.end()) {
+		return;
+	}
+	Run(GetConnection(""), "LOAD " + Quote(path));
+	loaded.push_back(path);
+	for (auto &entry : connections) {
+		SetEngine(*entry.second);
+	}
+}
+
+bool Session::IsLoaded(const std::string &name) {
+	auto result = Run(GetConnection(""),
+	                  "SELECT count(*) FROM duckdb_extensions() WHERE loaded AND extension_name = " + Quote(name));
+	return result->GetValue(0, 0).GetValue<int64_t>() > 0;
+}
+
+duckdb::Connection &Session::GetConnection(const std::string &name) {
+	auto &connection = connections[name];
+	if (!connection) {
+		connection = duckdb::make_uniq<duckdb::Connection>(*database);
+		SetEngine(*connection);
+	}
+	return *connection;
+}
+
+bool Session::HasEngineSetting() {
+	auto result = Run(GetConnection(""),
+	                  std::string("SELECT count(*) FROM duckdb_settings() WHERE name = ") + Quote(ENGINE_SETTING));
+	return result->GetValue(0, 0).GetValue<int64_t>() > 0;
+}
+
+std::string Session::TrySetEngine(const std::string &name) {
+	auto result = GetConnection("").Query(std::string("SET ") + ENGINE_SETTING + " = " + Quote(name));
+	return result->HasError() ? result->GetError() : "";
+}
+
+void Session::SetEngine(duckdb::Connection &connection) {
+	if (std::find(loaded.begin(), loaded.end(), extension) == loaded.end() || engine.empty() || !HasEngineSetting()) {
+		return;
+	}
+	Run(connection, std::string("SET ") + ENGINE_SETTING + " = " + Quote(engine));
+}
+
+} // namespace sqllogic
