@@ -1,0 +1,117 @@
+"""ST_Distance and ST_DWithin against exact rational arithmetic: at most 4 ulps off, and zero exactly where they meet."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+import shapely
+
+from exact import exact_distance, generators, with_vibespatial
+
+FULL = 10 if os.environ.get("VIBESPATIAL_FULL") else 1
+COUNT = 1500
+ULPS = 4
+
+
+def load(con, left, right):
+    with_vibespatial.load(con, "pool", np.concatenate([left, right]))
+    return np.arange(len(left)), np.arange(len(left)) + len(left)
+
+
+def is_empty(a, b):
+    return shapely.is_empty(a) or shapely.is_empty(b)
+
+
+@pytest.mark.parametrize("family", generators.FAMILIES)
+def test_distance(con, family):
+    left, right = generators.pairs(family, "distance", COUNT * FULL)
+    l, r = load(con, left, right)
+    found = with_vibespatial.select(con, l, r, {"d": "vibe_distance(a, b)", "turned": "vibe_distance(b, a)"})
+    worst, positive = 0, 0
+    for a, b, distance, turned in zip(left, right, found["d"].tolist(), found["turned"].tolist()):
+        assert distance == turned, (a.wkt, b.wkt)
+        squared = exact_distance.squared_distance(shapely.to_wkb(a), shapely.to_wkb(b))
+        if squared is None:
+            assert distance == 0.0, (a.wkt, b.wkt)  # an empty geometry, as spatial answers
+            continue
+        off = exact_distance.ulps_off(distance, squared)
+        assert off <= ULPS, f"{off} ulps: {distance} for {math.sqrt(squared)}\n  {a.wkt}\n  {b.wkt}"
+        worst, positive = max(worst, off), positive + (squared > 0)
+    print(f"{family}: {len(left)} pairs, {positive} apart, at most {worst} ulps off")
+    assert positive > len(left) // 10
+
+
+@pytest.mark.parametrize("family", generators.FAMILIES)
+def test_dwithin(con, family):
+    """Around the true distance: well below it no, well above it yes, and at most 4 ulps of doubt between."""
+    left, right = generators.pairs(family, "dwithin", COUNT // 3 * FULL)
+    l, r = load(con, left, right)
+    squares = [exact_distance.squared_distance(shapely.to_wkb(a), shapely.to_wkb(b)) for a, b in zip(left, right)]
+    near = np.array([0.0 if square is None else math.sqrt(square) for square in squares])
+    for factor, expected in ((0.5, False), (1 - 2.0**-49, False), (1 + 2.0**-49, True), (2.0, True)):
+        found = with_vibespatial.select(con, l, r, {"yes": "vibe_dwithin(a, b, reach)"}, reach=near * factor)
+        for a, b, square, yes in zip(left, right, squares, found["yes"].tolist()):
+            wanted = square is not None and (square == 0 or expected)
+            assert yes == wanted, (factor, a.wkt, b.wkt)
+
+
+def test_dwithin_is_exact_where_the_distance_is_a_double(con):
+    """Points and axis-parallel edges at Pythagorean distances: the distance itself is within, one ulp less is not."""
+    rng = np.random.default_rng(8)
+    left, right, reach = [], [], []
+    for p, q, h in ((3, 4, 5), (5, 12, 13), (8, 15, 17), (20, 21, 29), (0, 7, 7)):
+        for scale in (1.0, 0.125, 2.0**40, 2.0**-30):
+            x, y = rng.integers(-1000, 1000, 2)
+            corner = np.array([x + p, y + q]) * scale
+            left += [shapely.Point(x * scale, y * scale)] * 2
+            right += [shapely.Point(corner), shapely.box(*corner, *(corner + scale))]
+            reach += [h * scale] * 2
+    left, right, reach = np.array(left, dtype=object), np.array(right, dtype=object), np.array(reach)
+    l, r = load(con, left, right)
+    assert with_vibespatial.select(con, l, r, {"d": "vibe_distance(a, b)"})["d"].tolist() == reach.tolist()
+    for values, expected in ((reach, True), (np.nextafter(reach, 0), False), (np.nextafter(reach, np.inf), True)):
+        found = with_vibespatial.select(con, l, r, {"yes": "vibe_dwithin(a, b, reach)"}, reach=values)
+        assert set(found["yes"].tolist()) == {expected}
+
+
+@pytest.mark.parametrize("reach, expected", [("-1", False), ("'nan'::DOUBLE", False), ("'inf'::DOUBLE", True), ("0", False), ("-0.0", False)])
+def test_dwithin_of_odd_distances(con, reach, expected):
+    sql = f"SELECT vibe_dwithin('POINT(0 0)'::GEOMETRY, 'POINT(3 4)'::GEOMETRY, {reach})"
+    assert con.execute(sql).fetchone() == (expected,)
+
+
+def test_touching_is_within_zero(con):
+    left, right = generators.pairs("grid", "zero", 2000)
+    l, r = load(con, left, right)
+    asked = {"meet": "vibe_intersects(a, b)", "d": "vibe_distance(a, b)", "zero": "vibe_dwithin(a, b, 0)", "minus": "vibe_dwithin(a, b, -0.0)"}
+    found = with_vibespatial.select(con, l, r, asked)
+    full = np.array([not is_empty(a, b) for a, b in zip(left, right)])
+    assert (found["meet"] == found["zero"]).all() and (found["meet"] == found["minus"]).all()
+    assert (found["meet"][full] == (found["d"][full] == 0)).all()
+
+
+def test_against_shapely(con):
+    """Close to GEOS on ordinary coordinates."""
+    left, right = generators.pairs("scattered", "shapely", 3000)
+    l, r = load(con, left, right)
+    ours = with_vibespatial.select(con, l, r, {"d": "vibe_distance(a, b)"})["d"]
+    theirs = shapely.distance(left, right)
+    full = ~np.isnan(theirs)
+    assert np.allclose(ours[full], theirs[full], rtol=1e-9, atol=1e-12)
+
+
+def test_extreme_magnitudes(con):
+    """Squares over- and underflow where the distance does not."""
+    cases = [
+        ("POINT(0 0)", "POINT(3e200 4e200)", 5e200),
+        ("POINT(0 0)", "POINT(3e-200 4e-200)", 5e-200),
+        ("POINT(0 0)", "LINESTRING(3e200 -1e200, 3e200 1e200)", 3e200),
+        ("POINT(0 0)", "LINESTRING(3e-200 -1e-200, 3e-200 1e-200)", 3e-200),
+        ("POINT(1e308 0)", "POINT(-0.5e308 0)", 1.5e308),
+        ("POINT(0 0)", "POINT(5e-324 0)", 5e-324),
+    ]
+    for a, b, expected in cases:
+        (found,) = con.execute(f"SELECT vibe_distance('{a}'::GEOMETRY, '{b}'::GEOMETRY)").fetchone()
+        squared = exact_distance.squared_distance(*shapely.to_wkb([shapely.from_wkt(a), shapely.from_wkt(b)]))
+        assert exact_distance.ulps_off(found, squared) <= ULPS, (a, b, found, expected)
