@@ -25,36 +25,36 @@ shared_ptr<const PreparedGeometry> PreparedCache::Get(const string_t &wkb) {
 	return entry;
 }
 
-void GeometryArgument::Begin(Vector &vector, idx_t count, PreparedCache &cache_p) {
-	constant = vector.GetVectorType() == VectorType::CONSTANT_VECTOR;
-	vector.ToUnifiedFormat(count, format);
-	values = UnifiedVectorFormat::GetData<string_t>(format);
+void GeometryArgument::Begin(Vector &vector, PreparedCache &cache_p) {
 	cache = cache_p;
 	built = nullptr;
-	if (prepared && (!constant || IsNull(0) || !prepared->Is(Data(0), Size(0)))) {
+	constant = vector.GetVectorType() == VectorType::CONSTANT_VECTOR && !ConstantVector::IsNull(vector);
+	if (constant) {
+		constant_wkb = *ConstantVector::GetData<string_t>(vector);
+		constant_is_point = ReadPoint(constant_wkb, constant_point);
+	}
+	if (prepared && (!constant || !prepared->Is(WkbData(constant_wkb), constant_wkb.GetSize()))) {
 		prepared.reset();
 	}
 }
 
-const PreparedGeometry *GeometryArgument::GetPrepared() {
-	if (constant && !prepared) {
-		prepared = cache->Get(Bytes(0));
-	}
+const PreparedGeometry *GeometryArgument::Prepare() {
+	prepared = cache->Get(constant_wkb);
 	return prepared.get();
 }
 
-const vibe::ShapeView &GeometryArgument::GetShape(idx_t row) {
+const vibe::ShapeView &GeometryArgument::GetShape(const string_t &wkb) {
 	if (constant) {
 		return GetPrepared()->View();
 	}
-	if (GetPoint(row, point)) {
+	if (ReadPoint(wkb, point)) {
 		point_view = vibe::ShapeOfPoint(&point, &zero);
 		return point_view;
 	}
-	if (built != Data(row)) {
+	if (built != wkb.GetData() || wkb.IsInlined()) {
 		built = nullptr;
-		vibespatial::BuildShape(Data(row), Size(row), scratch, shape);
-		built = Data(row);
+		vibespatial::BuildShape(WkbData(wkb), wkb.GetSize(), scratch, shape);
+		built = wkb.GetData();
 	}
 	return shape.View();
 }
@@ -62,8 +62,8 @@ const vibe::ShapeView &GeometryArgument::GetShape(idx_t row) {
 PreparedLocalState &PreparedLocalState::Begin(DataChunk &args, ExpressionState &state) {
 	auto &local = ExecuteFunctionState::GetFunctionState(state)->Cast<PreparedLocalState>();
 	auto &cache = *state.expr.Cast<BoundFunctionExpression>().bind_info->Cast<PreparedBindData>().cache;
-	local.left.Begin(args.data[0], args.size(), cache);
-	local.right.Begin(args.data[1], args.size(), cache);
+	local.left.Begin(args.data[0], cache);
+	local.right.Begin(args.data[1], cache);
 	return local;
 }
 

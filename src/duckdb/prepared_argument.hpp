@@ -41,53 +41,51 @@ struct PreparedBindData : public FunctionData {
 //! One of the two geometry arguments, over the chunks that one thread sees
 class GeometryArgument {
 public:
-	void Begin(Vector &vector, idx_t count, PreparedCache &cache);
+	void Begin(Vector &vector, PreparedCache &cache);
 
-	bool IsNull(idx_t row) const {
-		return !format.validity.RowIsValid(format.sel->get_index(row));
-	}
-	const string_t &Bytes(idx_t row) const {
-		return values[format.sel->get_index(row)];
-	}
-	const uint8_t *Data(idx_t row) const {
-		return const_data_ptr_cast(Bytes(row).GetData());
-	}
-	idx_t Size(idx_t row) const {
-		return Bytes(row).GetSize();
-	}
 	//! The argument has one value for the whole chunk
 	bool IsConstant() const {
 		return constant;
 	}
-	//! The row is a POINT with finite coordinates
-	bool GetPoint(idx_t row, vibe::Vec2 &point) const {
-		auto &wkb = Bytes(row);
-		auto data = wkb.GetData();
-		// Little-endian and code 1, 1001, 2001 or 3001: a POINT, its X and Y first. Sizes of other types differ or
-		// their codes do.
-		if (wkb.GetSize() < POINT_SIZE || wkb.GetSize() > POINT_SIZE + 2 * sizeof(double) || data[0] != 1 ||
-		    Load<uint32_t>(const_data_ptr_cast(data + 1)) % 1000 != 1) {
-			return false;
+	//! The value is a POINT with finite coordinates
+	bool GetPoint(const string_t &wkb, vibe::Vec2 &result) const {
+		if (constant) {
+			result = constant_point;
+			return constant_is_point;
 		}
-		point.x = Load<double>(const_data_ptr_cast(data + 5));
-		point.y = Load<double>(const_data_ptr_cast(data + 13));
-		return vibe::IsFinite(point.x) && vibe::IsFinite(point.y);
+		return ReadPoint(wkb, result);
 	}
 	//! Throws vibespatial::GeometryError. Valid until the next call.
-	const vibe::ShapeView &GetShape(idx_t row);
-	//! The prepared constant, if the argument is one in this chunk
-	const vibespatial::PreparedGeometry *GetPrepared();
+	const vibe::ShapeView &GetShape(const string_t &wkb);
+	//! The constant, prepared; null when the argument is none in this chunk. Throws vibespatial::GeometryError.
+	const vibespatial::PreparedGeometry *GetPrepared() {
+		return constant && !prepared ? Prepare() : prepared.get();
+	}
 
 private:
 	static constexpr idx_t POINT_SIZE = 21;
 
-	UnifiedVectorFormat format;
-	const string_t *values = nullptr;
+	static bool ReadPoint(const string_t &wkb, vibe::Vec2 &result) {
+		// Little-endian, with code 1, 1001, 2001 or 3001: X and Y come first
+		auto data = const_data_ptr_cast(wkb.GetData());
+		if (wkb.GetSize() < POINT_SIZE || wkb.GetSize() > POINT_SIZE + 2 * sizeof(double) || data[0] != 1 ||
+		    Load<uint32_t>(data + 1) % 1000 != 1) {
+			return false;
+		}
+		result.x = Load<double>(data + 5);
+		result.y = Load<double>(data + 13);
+		return vibe::IsFinite(result.x) && vibe::IsFinite(result.y);
+	}
+	const vibespatial::PreparedGeometry *Prepare();
+
 	bool constant = false;
+	string_t constant_wkb;
+	bool constant_is_point = false;
+	vibe::Vec2 constant_point {};
 	optional_ptr<PreparedCache> cache;
 	shared_ptr<const vibespatial::PreparedGeometry> prepared;
-	// The last row that was not constant; dictionaries repeat them
-	const uint8_t *built = nullptr;
+	// The last value that was not constant; dictionaries repeat them
+	const char *built = nullptr;
 	vibespatial::GeometryBatch scratch;
 	vibespatial::Shape shape;
 	vibe::Vec2 point {};

@@ -2,6 +2,7 @@
 
 #include "duckdb/function_builder.hpp"
 #include "duckdb/prepared_argument.hpp"
+#include "duckdb/wkb_output.hpp"
 #include "engine/cpu/distance.hpp"
 
 namespace duckdb {
@@ -10,22 +11,6 @@ namespace {
 
 using vibe::Location;
 using vibe::Predicate;
-
-//! Runs `each(row)` for the rows in which no argument is NULL, and makes the others NULL. Constant arguments give
-//! a constant result.
-template <class EACH>
-void ExecutePairs(DataChunk &args, PreparedLocalState &local, Vector &result, EACH &&each) {
-	bool constant = args.AllConstant();
-	idx_t count = constant ? 1 : args.size();
-	result.SetVectorType(constant ? VectorType::CONSTANT_VECTOR : VectorType::FLAT_VECTOR);
-	for (idx_t row = 0; row < count; row++) {
-		if (local.left.IsNull(row) || local.right.IsNull(row)) {
-			constant ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
-		} else {
-			each(row);
-		}
-	}
-}
 
 //! The answers for a point against an area, by where the point lies
 struct PointInArea {
@@ -51,21 +36,19 @@ struct ST_Predicate {
 		auto &local = PreparedLocalState::Begin(args, state);
 		auto &left = local.left;
 		auto &right = local.right;
-		auto answers = FlatVector::GetData<bool>(result);
-		ExecutePairs(args, local, result, [&](idx_t row) {
+		auto answer = [&](const string_t &geom1, const string_t &geom2) {
 			vibe::Vec2 point;
 			auto area = right.GetPrepared();
-			if (area && area->IsArea() && left.GetPoint(row, point)) {
-				answers[row] = point_left.answer[area->Locate(point)];
-				return;
+			if (area && area->IsArea() && left.GetPoint(geom1, point)) {
+				return point_left.answer[area->Locate(point)];
 			}
 			area = left.GetPrepared();
-			if (area && area->IsArea() && right.GetPoint(row, point)) {
-				answers[row] = point_right.answer[area->Locate(point)];
-				return;
+			if (area && area->IsArea() && right.GetPoint(geom2, point)) {
+				return point_right.answer[area->Locate(point)];
 			}
-			answers[row] = vibespatial::Evaluate(PREDICATE, left.GetShape(row), right.GetShape(row), local.scratch);
-		});
+			return vibespatial::Evaluate(PREDICATE, left.GetShape(geom1), right.GetShape(geom2), local.scratch);
+		};
+		BinaryExecutor::Execute<string_t, string_t, bool>(args.data[0], args.data[1], result, args.size(), answer);
 	}
 
 	static void Register(ExtensionLoader &loader, const string &name, const string &description, const string &geom1,
@@ -83,13 +66,16 @@ struct ST_Predicate {
 // ST_Relate
 //===----------------------------------------------------------------------===//
 struct ST_Relate {
+	static vibe::Matrix Matrix(PreparedLocalState &local, const string_t &geom1, const string_t &geom2) {
+		return vibespatial::Relate(local.left.GetShape(geom1), local.right.GetShape(geom2), local.scratch);
+	}
+
 	static void ExecuteMatrix(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
-		auto answers = FlatVector::GetData<string_t>(result);
-		ExecutePairs(args, local, result, [&](idx_t row) {
-			auto matrix = vibespatial::Relate(local.left.GetShape(row), local.right.GetShape(row), local.scratch);
-			answers[row] = StringVector::AddString(result, vibespatial::MatrixToString(matrix));
-		});
+		auto answer = [&](const string_t &geom1, const string_t &geom2) {
+			return StringVector::AddString(result, vibespatial::MatrixToString(Matrix(local, geom1, geom2)));
+		};
+		BinaryExecutor::Execute<string_t, string_t, string_t>(args.data[0], args.data[1], result, args.size(), answer);
 	}
 
 	static void CheckPattern(const string_t &pattern) {
@@ -101,20 +87,12 @@ struct ST_Relate {
 
 	static void ExecutePattern(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
-		UnifiedVectorFormat format;
-		args.data[2].ToUnifiedFormat(args.size(), format);
-		auto patterns = UnifiedVectorFormat::GetData<string_t>(format);
-		auto answers = FlatVector::GetData<bool>(result);
-		ExecutePairs(args, local, result, [&](idx_t row) {
-			auto index = format.sel->get_index(row);
-			if (!format.validity.RowIsValid(index)) {
-				args.AllConstant() ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
-				return;
-			}
-			CheckPattern(patterns[index]);
-			auto matrix = vibespatial::Relate(local.left.GetShape(row), local.right.GetShape(row), local.scratch);
-			answers[row] = vibe::MatchesPattern(matrix, patterns[index].GetData());
-		});
+		auto answer = [&](const string_t &geom1, const string_t &geom2, const string_t &pattern) {
+			CheckPattern(pattern);
+			return vibe::MatchesPattern(Matrix(local, geom1, geom2), pattern.GetData());
+		};
+		TernaryExecutor::Execute<string_t, string_t, string_t, bool>(args.data[0], args.data[1], args.data[2], result,
+		                                                             args.size(), answer);
 	}
 
 	static void Register(ExtensionLoader &loader) {
@@ -137,23 +115,23 @@ struct ST_Relate {
 //===----------------------------------------------------------------------===//
 struct ST_Distance {
 	//! The distance, or with a limit something at most the limit as soon as that is known; NaN when one is EMPTY
-	static double Distance(PreparedLocalState &local, idx_t row, double limit) {
+	static double Distance(PreparedLocalState &local, const string_t &geom1, const string_t &geom2, double limit) {
 		auto &left = local.left;
 		auto &right = local.right;
 		vibe::Vec2 a, b;
-		bool left_point = left.GetPoint(row, a), right_point = right.GetPoint(row, b);
+		bool left_point = left.GetPoint(geom1, a), right_point = right.GetPoint(geom2, b);
 		if (left_point && right_point) {
 			return vibe::PointDistance(a, b);
 		}
 		double distance;
-		if (left_point && !right.IsConstant() && vibespatial::PointWkbDistance(a, right.Data(row), right.Size(row), distance)) {
+		if ((left_point && !right.IsConstant() &&
+		     vibespatial::PointWkbDistance(a, WkbData(geom2), geom2.GetSize(), distance)) ||
+		    (right_point && !left.IsConstant() &&
+		     vibespatial::PointWkbDistance(b, WkbData(geom1), geom1.GetSize(), distance))) {
 			return distance;
 		}
-		if (right_point && !left.IsConstant() && vibespatial::PointWkbDistance(b, left.Data(row), left.Size(row), distance)) {
-			return distance;
-		}
-		auto &left_shape = left.GetShape(row);
-		auto &right_shape = right.GetShape(row);
+		auto &left_shape = left.GetShape(geom1);
+		auto &right_shape = right.GetShape(geom2);
 		if (left_shape.dimension < 0 || right_shape.dimension < 0) {
 			return std::numeric_limits<double>::quiet_NaN();
 		}
@@ -162,11 +140,11 @@ struct ST_Distance {
 
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
-		auto answers = FlatVector::GetData<double>(result);
-		ExecutePairs(args, local, result, [&](idx_t row) {
-			double distance = Distance(local, row, -1.0);
-			answers[row] = Value::IsNan(distance) ? 0.0 : distance;
-		});
+		auto answer = [&](const string_t &geom1, const string_t &geom2) {
+			double distance = Distance(local, geom1, geom2, -1.0);
+			return distance == distance ? distance : 0.0;
+		};
+		BinaryExecutor::Execute<string_t, string_t, double>(args.data[0], args.data[1], result, args.size(), answer);
 	}
 
 	static void Register(ExtensionLoader &loader) {
@@ -183,20 +161,12 @@ struct ST_Distance {
 struct ST_DWithin {
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
-		UnifiedVectorFormat format;
-		args.data[2].ToUnifiedFormat(args.size(), format);
-		auto limits = UnifiedVectorFormat::GetData<double>(format);
-		auto answers = FlatVector::GetData<bool>(result);
-		ExecutePairs(args, local, result, [&](idx_t row) {
-			auto index = format.sel->get_index(row);
-			if (!format.validity.RowIsValid(index)) {
-				args.AllConstant() ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
-				return;
-			}
-			double limit = limits[index];
+		auto answer = [&](const string_t &geom1, const string_t &geom2, double limit) {
 			// NaN compares false, so a NaN limit and EMPTY geometries are never within it
-			answers[row] = limit >= 0.0 && ST_Distance::Distance(local, row, limit) <= limit;
-		});
+			return limit >= 0.0 && ST_Distance::Distance(local, geom1, geom2, limit) <= limit;
+		};
+		TernaryExecutor::Execute<string_t, string_t, double, bool>(args.data[0], args.data[1], args.data[2], result,
+		                                                           args.size(), answer);
 	}
 
 	static void Register(ExtensionLoader &loader) {
