@@ -55,8 +55,8 @@ bundle: all ## make a folder and tarball that run on a bare machine (PLATFORM=..
 	@scripts/bundle.sh $(PLATFORM) $(BUILD)
 
 .PHONY: bench
-bench: extension ## run the benchmarks
-	@VIBESPATIAL_EXTENSION=$(EXTENSION) bench/run.sh $(ARGS)
+bench: extension ## run the scalar benchmark beside its peers (ARGS="--rows 100000" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/scalar.py --extension $(EXTENSION) $(ARGS)
 
 .PHONY: format
 format: ## format the C++ sources

@@ -8,7 +8,8 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         source        DuckDB's source distribution
         cli           the DuckDB command line shell
         python        the interpreter of the environment the Python tests run in
-        spatial       DuckDB's own spatial extension, of that environment
+        bench-python  the interpreter of the environment the benchmarks run in
+        spatial       DuckDB's own spatial extension, as the tests take it
         nvrtc         the folder of libnvrtc, to compile the kernel headers without CUDA
         clang-format, clang-tidy
 
@@ -256,12 +257,13 @@ def prefix(target):
     return built
 
 
-def test_python(target):
+def environment(use, target):
+    """The interpreter of an environment that holds the packages of that use."""
     if target != host_platform():
-        raise Failure("the Python tests run on this machine's own platform only")
-    entries, fetch = wheels("test", target)
+        raise Failure("a Python environment is for this machine's own platform only")
+    entries, fetch = wheels(use, target)
     key = hashlib.sha256("".join(sorted(entry.digest for entry in entries)).encode()).hexdigest()[:12]
-    folder = cache() / f"test-{PYTHON_TAG}-{key}"
+    folder = cache() / f"{use}-{PYTHON_TAG}-{key}"
     python = folder / "bin" / "python"
     stamp = folder / "complete"
     if not stamp.exists():
@@ -273,9 +275,9 @@ def test_python(target):
     return python
 
 
-def test_spatial(target):
-    environment = test_python(target).parent.parent
-    (path,) = environment.glob("lib/python*/site-packages/duckdb_extension_spatial/extensions/*/spatial.duckdb_extension")
+def spatial(target):
+    folder = environment("test", target).parent.parent
+    (path,) = folder.glob("lib/python*/site-packages/duckdb_extension_spatial/extensions/*/spatial.duckdb_extension")
     return path
 
 
@@ -284,8 +286,9 @@ def main():
         "prefix": prefix,
         "source": lambda target: source(),
         "cli": lambda target: unpacked("cli", target) / "duckdb_cli" / "duckdb",
-        "python": test_python,
-        "spatial": test_spatial,
+        "python": lambda target: environment("test", target),
+        "bench-python": lambda target: environment("bench", target),
+        "spatial": spatial,
         "nvrtc": lambda target: unpacked("nvrtc", target) / "nvidia" / "cu13" / "lib",
         "clang-format": lambda target: unpacked("clang-format", target) / "clang_format" / "data" / "bin" / "clang-format",
         "clang-tidy": lambda target: unpacked("clang-tidy", target) / "clang_tidy" / "data" / "bin" / "clang-tidy",

@@ -6,10 +6,19 @@ cd "$(dirname "$0")/.."
 scripts/format.sh --check
 clang_tidy=$(python3 scripts/fetch.py clang-tidy)
 prefix=$(python3 scripts/fetch.py prefix)
-# A configuration of its own: clang cannot read the headers g++ precompiled.
+# A configuration of its own: clang cannot read the headers g++ precompiled, nor take all of its options.
 build=build/lint
 cmake -S . -B "$build" "-DVIBESPATIAL_DUCKDB_PREFIX=$prefix" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-find src test -name '*.cpp' -print0 |
-	xargs -0 -r -n 1 -P "${JOBS:-$(nproc)}" "$clang_tidy" -p "$build" --quiet \
-		--extra-arg=-Wno-unknown-warning-option 2> >(grep -v -E '^[0-9]+ warnings? ' >&2)
+sed -i 's/ -fno-gnu-unique//' "$build/compile_commands.json"
+
+analyse() {
+	xargs -0 -r -n 1 -P "${JOBS:-$(nproc)}" "$clang_tidy" -p "$build" --quiet "$@" 2>"$build/stderr.log" || {
+		grep -v -E '^[0-9]+ warnings? ' "$build/stderr.log" >&2
+		exit 1
+	}
+}
+find src/geometry src/engine test/unit -name '*.cpp' -print0 | analyse
+# Checks that follow every function of DuckDB's headers take minutes a file; these take seconds.
+find src/duckdb src/vibespatial_extension.cpp test/sqllogic -name '*.cpp' -print0 | analyse \
+	--checks='-*,clang-diagnostic-*,modernize-use-nullptr,modernize-use-override,readability-braces-around-statements'
 echo "lint: clean"

@@ -79,7 +79,8 @@ constexpr const char *NOT_FINITE = " is NaN or infinite: ";
 
 class ProblemFinder {
 public:
-	ProblemFinder(const GeometryBatch &batch, size_t row) : batch(batch), row(row) {}
+	ProblemFinder(const GeometryBatch &batch, size_t row) : batch(batch), row(row) {
+	}
 
 	std::string Find() {
 		uint32_t seen[3] = {0, 0, 0};

@@ -12,7 +12,8 @@ namespace vibespatial {
 //! the caller puts the name of the SQL function in front.
 class GeometryError : public std::runtime_error {
 public:
-	explicit GeometryError(const std::string &message) : std::runtime_error(message) {}
+	explicit GeometryError(const std::string &message) : std::runtime_error(message) {
+	}
 };
 
 } // namespace vibespatial

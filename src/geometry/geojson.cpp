@@ -20,7 +20,8 @@ namespace {
 
 class GeoJsonReader {
 public:
-	GeoJsonReader(const JsonTree &tree, GeometryBatch &batch) : tree(tree), batch(batch) {}
+	GeoJsonReader(const JsonTree &tree, GeometryBatch &batch) : tree(tree), batch(batch) {
+	}
 
 	void Read() {
 		const auto before = batch.GetMark();

@@ -25,7 +25,8 @@ int HexDigit(char c) {
 class JsonParser {
 public:
 	JsonParser(const char *text, size_t size, std::vector<JsonValue> &values)
-	    : begin(text), pos(text), end(text + size), values(values) {}
+	    : begin(text), pos(text), end(text + size), values(values) {
+	}
 
 	void Parse() {
 		if (end - begin > UINT32_MAX) {

@@ -10,7 +10,7 @@ namespace vibespatial {
 //===----------------------------------------------------------------------===//
 // Errors
 //===----------------------------------------------------------------------===//
-static const char *TypeName(GeometryType type) {
+const char *TypeName(GeometryType type) {
 	switch (type) {
 	case GeometryType::POINT:
 		return "POINT";
@@ -110,7 +110,8 @@ struct BoundsVisitor {
 	LaneRange range;
 	uint64_t vertices = 0;
 
-	void Part(vibe::Family) {}
+	void Part(vibe::Family) {
+	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
 		vertices += count;
 		// Two chains for each of minimum and maximum: one alone waits for itself at every vertex
@@ -143,6 +144,12 @@ void ReadWkb(const uint8_t *data, size_t size, GeometryBatch &batch) {
 	}
 }
 
+void RequireType(GeometryType type, GeometryType needed) {
+	if (type != needed) {
+		throw GeometryError(std::string("a ") + TypeName(needed) + " is needed, not a " + TypeName(type));
+	}
+}
+
 WkbHeader ReadWkbHeader(const uint8_t *data, size_t size) {
 	return WkbCursor(data, size).TakeHeader();
 }
@@ -150,9 +157,7 @@ WkbHeader ReadWkbHeader(const uint8_t *data, size_t size) {
 bool ReadWkbPoint(const uint8_t *data, size_t size, double &x, double &y) {
 	WkbCursor cursor(data, size);
 	const auto header = cursor.TakeHeader();
-	if (header.type != GeometryType::POINT) {
-		throw GeometryError(std::string("a POINT is needed, not a ") + TypeName(header.type));
-	}
+	RequireType(header.type, GeometryType::POINT);
 	const auto stride = VertexWidth(header.vertex_type) * sizeof(double);
 	const auto coords = cursor.Take(stride);
 	cursor.RequireEnd();
@@ -206,7 +211,8 @@ namespace {
 
 class WkbWriter {
 public:
-	WkbWriter(const GeometryBatch &batch, size_t row, uint8_t *out) : batch(batch), row(row), out(out) {}
+	WkbWriter(const GeometryBatch &batch, size_t row, uint8_t *out) : batch(batch), row(row), out(out) {
+	}
 
 	void Write() {
 		auto part = batch.row_part[row];

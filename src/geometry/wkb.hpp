@@ -31,6 +31,11 @@ struct WkbHeader {
 };
 WkbHeader ReadWkbHeader(const uint8_t *data, size_t size);
 
+//! The name of a type in well-known text
+const char *TypeName(GeometryType type);
+//! Throws GeometryError unless the type is the one needed: "a POINT is needed, not a POLYGON"
+void RequireType(GeometryType type, GeometryType needed);
+
 //! The coordinates of a POINT (2 to 4 doubles at data + 5); false when it is EMPTY (all of them NaN).
 //! Throws GeometryError for another type and for what ReadWkb refuses.
 bool ReadWkbPoint(const uint8_t *data, size_t size, double &x, double &y);

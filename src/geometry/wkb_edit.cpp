@@ -6,18 +6,6 @@
 
 namespace vibespatial {
 
-const char *TypeName(GeometryType type) {
-	static const char *const NAMES[] = {"INVALID",    "POINT",           "LINESTRING",   "POLYGON",
-	                                    "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION"};
-	return NAMES[static_cast<uint8_t>(type)];
-}
-
-void RequireType(GeometryType type, GeometryType needed) {
-	if (type != needed) {
-		throw GeometryError(std::string("a ") + TypeName(needed) + " is needed, not a " + TypeName(type));
-	}
-}
-
 //===----------------------------------------------------------------------===//
 // Writing
 //===----------------------------------------------------------------------===//

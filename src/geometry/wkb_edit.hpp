@@ -18,11 +18,6 @@ struct WkbSlice {
 	size_t size;
 };
 
-//! The name of a type in WKT
-const char *TypeName(GeometryType type);
-//! Throws unless the type is the one needed: "a POINT is needed, not a POLYGON"
-void RequireType(GeometryType type, GeometryType needed);
-
 //! The line through points. NULL and EMPTY points are left out, a missing Z or M is 0. Throws when one point is left.
 std::string MakeLine(const std::vector<WkbSlice> &points);
 //! A polygon of closed lines; NULL holes are left out, a missing Z or M is 0. Throws on lines that are no rings.

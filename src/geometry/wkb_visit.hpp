@@ -46,7 +46,8 @@ namespace wkb_error {
 //! A checked position in the bytes
 class WkbCursor {
 public:
-	WkbCursor(const uint8_t *data, size_t size) : begin(data), pos(data), end(data + size) {}
+	WkbCursor(const uint8_t *data, size_t size) : begin(data), pos(data), end(data + size) {
+	}
 
 	//! `bytes` bytes from here; moves past them
 	const uint8_t *Take(uint64_t bytes) {
@@ -196,8 +197,10 @@ void VisitWkb(const uint8_t *data, size_t size, VISITOR &visitor) {
 	struct Parts {
 		VISITOR &visitor;
 
-		void Row(WkbHeader) {}
-		void Node(GeometryType, uint32_t) {}
+		void Row(WkbHeader) {
+		}
+		void Node(GeometryType, uint32_t) {
+		}
 		void Part(vibe::Family family) {
 			visitor.Part(family);
 		}

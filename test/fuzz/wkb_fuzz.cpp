@@ -27,7 +27,8 @@ namespace {
 
 class Random {
 public:
-	explicit Random(uint64_t seed) : state(seed) {}
+	explicit Random(uint64_t seed) : state(seed) {
+	}
 	uint64_t Next() {
 		// splitmix64
 		auto value = (state += 0x9E3779B97F4A7C15ull);
@@ -103,7 +104,8 @@ struct Toucher {
 	uint64_t vertices = 0;
 	uint64_t sum = 0;
 
-	void Part(vibe::Family) {}
+	void Part(vibe::Family) {
+	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
 		vertices += count;
 		for (size_t i = 0; i < count * stride; i++) {

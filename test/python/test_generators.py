@@ -1,4 +1,4 @@
-"""The generators hand out what the relate and distance tests rely on: valid polygons, every type, every kind of contact."""
+"""The generators hand out what the other tests rely on: valid polygons, every type, every kind of contact."""
 
 import collections
 
@@ -37,7 +37,7 @@ def test_seeds():
 
 
 def test_what_is_in_a_pool():
-    """Empty and nested members, closed and self-crossing lines, zero lengths, holes, holes that touch, parts that touch."""
+    """Empty and nested members, closed and self-crossing lines, zero lengths, holes and parts that touch."""
     seen = collections.Counter()
     for geometry in generators.pool("grid", "contents", 150):
         parts = wkb.read(shapely.to_wkb(geometry))
@@ -76,6 +76,7 @@ def test_what_is_in_a_pool():
 def test_pairs_meet():
     """Grid pairs reach far more of the possible matrices than random ones do."""
     left, right = generators.pairs("grid", "meet", 3000)
-    matrices = collections.Counter(exact_relate.relate(a, b) for a, b in zip(shapely.to_wkb(left), shapely.to_wkb(right)))
+    pairs = zip(shapely.to_wkb(left), shapely.to_wkb(right))
+    matrices = collections.Counter(exact_relate.relate(a, b) for a, b in pairs)
     assert len(matrices) > 120
     assert sum(count for matrix, count in matrices.items() if not exact_relate.matches(matrix, "FF*FF****")) > 1500

@@ -35,7 +35,8 @@ def library(tmp_path_factory):
 def signs(function, cases):
     cases = np.ascontiguousarray(cases, dtype=np.float64)
     result = np.full(len(cases), 99, dtype=np.int8)
-    function(cases.ctypes.data_as(ctypes.c_void_p), ctypes.c_longlong(len(cases)), result.ctypes.data_as(ctypes.c_void_p))
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (cases, result)]
+    function(pointers[0], ctypes.c_longlong(len(cases)), pointers[1])
     return result
 
 

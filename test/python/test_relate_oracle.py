@@ -1,17 +1,18 @@
 """The oracle of the relate tests, checked on its own: against shapely, against a plain point locator, against itself.
 
-GEOS 3.14.1 (shapely 2.2.0) was compared with it on 150,000 generated pairs. Every disagreement fell into one of these, the
-oracle being right in each:
+GEOS 3.14.1 (shapely 2.2.0) was compared with it on 150,000 generated pairs, 25,000 of each family. It disagreed on some
+5,800 of them, each a pair of one of these kinds, and wherever a pair was worked out by hand the oracle was right:
   - a line of zero length: relate gives its interior dimension 1 where the boxes are disjoint, and intersects says no to
     LINESTRING(0 5, 0 5) on LINESTRING(0 0, 0 5) while the relate of the same pair says yes;
   - several lines, an even number of whose ends meet somewhere: the boundary is sometimes taken for empty, as in
     MULTILINESTRING((0 2, 5 4), (4 1, 3 2), (5 4, 2 1)) against LINESTRING(0 2, 1 6);
-  - collections with polygons: POLYGON p against GEOMETRYCOLLECTION(p, POINT elsewhere) is said to overlap it, the boundary of
-    overlapping polygons far away is taken for empty, and crossings with a line of the same collection are located off
-    the polygon they lie on;
+  - collections with polygons: POLYGON p against GEOMETRYCOLLECTION(p, POINT elsewhere) is said to overlap it, the
+    boundary of overlapping polygons far away is taken for empty, and crossings with a line of the same collection are
+    located off the polygon they lie on;
   - polygons that touch: POLYGON((5 4, 1 4, 1 3, 5 4)) is said to overlap, rather than to lie within,
     MULTIPOLYGON(((4 4, 3 5, 4 5, 4 4)), ((1 3, 1 4, 5 4, 5 3, 1 3)));
   - near-degenerate coordinates: crossing points are rounded before they are located.
+Without these, on the grid and on scattered coordinates, there is no disagreement: that is the first test.
 """
 
 import itertools

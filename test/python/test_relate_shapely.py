@@ -1,4 +1,4 @@
-"""ST_Relate and every predicate against shapely (GEOS) on 204,000 generated pairs over all pairs of types, and on real data.
+"""ST_Relate and every predicate against shapely (GEOS): 204,000 generated pairs over all pairs of types, and real data.
 
 Where the two disagree rational arithmetic decides, and ours must be right. The number of pairs where GEOS is wrong is
 printed (pytest -rP or -s). Real pairs need the shared data folder.
@@ -61,7 +61,7 @@ def test_generated(con, family):
         seen |= kinds_seen(pool, left, right)
         matrices.update(ours["relate"].tolist())
     pairs = POOLS * PAIRS * FULL
-    print(f"{family}: {pairs} pairs, {len(matrices)} different matrices, ours all right, GEOS wrong: {dict(geos_wrong)}")
+    print(f"{family}: {pairs} pairs, {len(matrices)} matrices, ours all right, GEOS wrong: {dict(geos_wrong)}")
     assert len(seen) == 49, "every pair of the seven types"
     assert len(matrices) > 80
 

@@ -17,8 +17,10 @@ struct SquareMetric {
 	//! Squares outside these have lost digits, or all of them
 	static constexpr double MIN = 1e-280;
 	static constexpr double MAX = 1e300;
-	//! Below this share of its terms a difference of products is computed exactly instead
-	static constexpr double CANCELLATION = 1.0 / 1024.0;
+	//! Below this share of its terms a difference of products gets its first-order tails
+	static constexpr double CANCELLATION = 0.5;
+	//! Below this one it is computed exactly
+	static constexpr double DEEP_CANCELLATION = 1e-9;
 
 	VIBE_HD static double Length(double dx, double dy) {
 		return dx * dx + dy * dy;
@@ -37,17 +39,31 @@ struct SquareMetric {
 	VIBE_HD static double PointLine(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
 		double dx = b.x - a.x, dy = b.y - a.y;
 		double px = p.x - a.x, py = p.y - a.y;
-		double along = px * dx + py * dy;
-		double length2 = dx * dx + dy * dy;
-		if (!(along > 0.0 && along < length2)) {
+		// The far end seen from b: what that loses is small against |p - b|, which it is not in along < length2
+		if (!(px * dx + py * dy > 0.0 && (p.x - b.x) * dx + (p.y - b.y) * dy < 0.0)) {
 			return Infinity();
 		}
 		double l = px * dy, r = py * dx;
 		double cross = l - r;
 		if (Abs(cross) <= CANCELLATION * (Abs(l) + Abs(r))) {
-			cross = ExactCross(a, b, p);
+			cross = CarefulCross(p, a, b);
 		}
-		return (cross / length2) * cross;
+		return (cross / (dx * dx + dy * dy)) * cross;
+	}
+
+	//! (p - a) x (b - a) with nearly all its digits: the tails as in orient2d's stage C, else the whole expansion
+	VIBE_HD_NOINLINE static double CarefulCross(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+		double dx, dy, px, py, dx_tail, dy_tail, px_tail, py_tail;
+		TwoDiff(b.x, a.x, dx, dx_tail);
+		TwoDiff(b.y, a.y, dy, dy_tail);
+		TwoDiff(p.x, a.x, px, px_tail);
+		TwoDiff(p.y, a.y, py, py_tail);
+		double l, l_tail, r, r_tail, cross, cross_tail;
+		TwoProduct(px, dy, l, l_tail);
+		TwoProduct(py, dx, r, r_tail);
+		TwoDiff(l, r, cross, cross_tail);
+		cross += (cross_tail + (l_tail - r_tail)) + ((px * dy_tail + px_tail * dy) - (py * dx_tail + py_tail * dx));
+		return Abs(cross) > DEEP_CANCELLATION * (Abs(l) + Abs(r)) ? cross : ExactCross(a, b, p);
 	}
 
 	//! |orient2d(a, b, p)| with nearly all its digits
@@ -84,15 +100,14 @@ struct LinearMetric {
 		double largest = Max(Abs(dx), Abs(dy));
 		dx /= largest;
 		dy /= largest;
-		double along = (px * dx + py * dy) / largest;
-		double length2 = dx * dx + dy * dy;
-		if (!(along > 0.0)) {
+		double qx = p.x - b.x, qy = p.y - b.y;
+		if (!(px * dx + py * dy > 0.0)) {
 			return Length(px, py);
 		}
-		if (along >= length2) {
-			return Length(p.x - b.x, p.y - b.y);
+		if (!(qx * dx + qy * dy < 0.0)) {
+			return Length(qx, qy);
 		}
-		return Abs(px * dy - py * dx) / Sqrt(length2);
+		return Abs(px * dy - py * dx) / Sqrt(dx * dx + dy * dy);
 	}
 };
 

@@ -25,10 +25,10 @@ struct ColumnRing {
 	const double *x;
 	const double *y;
 
-	VIBE_HD double X(u32 i) const {
+	VIBE_HD double X(u64 i) const {
 		return x[i];
 	}
-	VIBE_HD double Y(u32 i) const {
+	VIBE_HD double Y(u64 i) const {
 		return y[i];
 	}
 };
@@ -38,13 +38,13 @@ template <u32 STRIDE>
 struct WkbRing {
 	const u8 *coords;
 
-	VIBE_HD double Ordinate(u32 i, u32 offset) const {
-		return LoadDouble(coords + u64(i) * STRIDE + offset);
+	VIBE_HD double Ordinate(u64 i, u32 offset) const {
+		return LoadDouble(coords + i * STRIDE + offset);
 	}
-	VIBE_HD double X(u32 i) const {
+	VIBE_HD double X(u64 i) const {
 		return Ordinate(i, 0);
 	}
-	VIBE_HD double Y(u32 i) const {
+	VIBE_HD double Y(u64 i) const {
 		return Ordinate(i, 8);
 	}
 };
@@ -59,7 +59,7 @@ VIBE_HD double RingArea2(const RING &ring, u32 n) {
 	}
 	const double x0 = ring.X(0);
 	double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-	u32 i = 1;
+	u64 i = 1;
 	for (; i + 4 < n; i += 4) {
 		s0 += (ring.X(i) - x0) * (ring.Y(i + 1) - ring.Y(i - 1));
 		s1 += (ring.X(i + 1) - x0) * (ring.Y(i + 2) - ring.Y(i));
@@ -89,7 +89,7 @@ VIBE_HD double SegmentLength(double ax, double ay, double bx, double by) {
 template <class RING>
 VIBE_HD double ChainLength(const RING &ring, u32 n) {
 	double length = 0;
-	for (u32 i = 1; i < n; i++) {
+	for (u64 i = 1; i < n; i++) {
 		length += SegmentLength(ring.X(i - 1), ring.Y(i - 1), ring.X(i), ring.Y(i));
 	}
 	return length;
@@ -113,7 +113,7 @@ VIBE_HD Moments RingMoments(const RING &ring, u32 n) {
 	const double y0 = ring.Y(0);
 	double ax = ring.X(1) - x0;
 	double ay = ring.Y(1) - y0;
-	for (u32 i = 2; i < n; i++) {
+	for (u64 i = 2; i < n; i++) {
 		const double bx = ring.X(i) - x0;
 		const double by = ring.Y(i) - y0;
 		const double cross = ax * by - bx * ay;
@@ -137,7 +137,7 @@ VIBE_HD Moments ChainMoments(const RING &ring, u32 n) {
 	const double y0 = ring.Y(0);
 	double ax = 0;
 	double ay = 0;
-	for (u32 i = 1; i < n; i++) {
+	for (u64 i = 1; i < n; i++) {
 		const double bx = ring.X(i) - x0;
 		const double by = ring.Y(i) - y0;
 		const double length = SegmentLength(ax, ay, bx, by);

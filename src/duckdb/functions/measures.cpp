@@ -3,6 +3,7 @@
 #include "duckdb/function_builder.hpp"
 #include "duckdb/types.hpp"
 #include "duckdb/wkb_output.hpp"
+#include "duckdb/wkb_prefetch.hpp"
 #include "engine/cpu/measure.hpp"
 
 namespace duckdb {
@@ -18,7 +19,9 @@ using VibeType = vibespatial::GeometryType;
 template <double (*MEASURE)(const uint8_t *wkb, size_t size)>
 struct ST_Measure {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::Execute<string_t, double>(args.data[0], result, args.size(), [](const string_t &wkb) {
+		WkbPrefetch prefetch(args.data[0], args.size());
+		UnaryExecutor::Execute<string_t, double>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			prefetch.Next();
 			return MEASURE(WkbData(wkb), wkb.GetSize());
 		});
 	}
@@ -35,7 +38,9 @@ struct ST_Measure {
 
 struct ST_Centroid {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		WkbPrefetch prefetch(args.data[0], args.size());
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			prefetch.Next();
 			const auto data = WkbData(wkb);
 			const auto vertex_type = vibespatial::ReadWkbHeader(data, wkb.GetSize()).vertex_type;
 			const auto width = vibespatial::VertexWidth(vertex_type);

@@ -3,6 +3,7 @@
 #include "duckdb/function_builder.hpp"
 #include "duckdb/prepared_argument.hpp"
 #include "duckdb/wkb_output.hpp"
+#include "duckdb/wkb_prefetch.hpp"
 #include "engine/cpu/distance.hpp"
 
 namespace duckdb {
@@ -140,7 +141,10 @@ struct ST_Distance {
 
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
+		WkbPrefetch left_prefetch(args.data[0], args.size()), right_prefetch(args.data[1], args.size());
 		auto answer = [&](const string_t &geom1, const string_t &geom2) {
+			left_prefetch.Next();
+			right_prefetch.Next();
 			double distance = Distance(local, geom1, geom2, -1.0);
 			return distance == distance ? distance : 0.0;
 		};

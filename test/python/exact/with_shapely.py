@@ -46,4 +46,5 @@ def clean(geometries):
 
 def decide(left, right):
     """{"relate": array of str, "intersects": array of bool, ...}"""
-    return {name: call(left, right) for name, call in CALLS.items()}
+    with np.errstate(invalid="ignore"):
+        return {name: call(left, right) for name, call in CALLS.items()}
