@@ -25,7 +25,7 @@ test: all ## run all tests: unit, SQL and Python
 	@python3 scripts/run_tests.py $(BUILD) unit sql python
 
 .PHONY: unit
-unit: all ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
+unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
 ifdef SANITIZE
 	@scripts/build.sh $(PLATFORM) build/sanitize vibespatial_unit -DVIBESPATIAL_SANITIZE=ON
 	@python3 scripts/run_tests.py build/sanitize unit

@@ -16,8 +16,8 @@
 //
 // Overload() takes as its last argument what else the ScalarFunction needs:
 //   [](ScalarFunction &function) { function.bind = BindPrepared; function.init_local_state = InitPrepared; }
-// Unless that changes it: NULL in gives NULL out, bind is BindGeometryFunction (duckdb/crs.hpp), and the function may throw.
-// Execute may throw vibespatial::GeometryError: the user sees "Invalid Input Error: ST_Area: <message>".
+// Unless that changes it: NULL in gives NULL out, bind is BindGeometryFunction (duckdb/crs.hpp), and the function
+// may throw. Execute may throw vibespatial::GeometryError: the user sees "Invalid Input Error: ST_Area: <message>".
 //===----------------------------------------------------------------------===//
 #pragma once
 

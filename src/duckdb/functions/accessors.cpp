@@ -208,9 +208,20 @@ struct ST_Dimension {
 };
 
 struct ST_IsEmpty {
+	static bool IsEmpty(const string_t &wkb) {
+		vibespatial::WkbCursor cursor(WkbData(wkb), wkb.GetSize());
+		const auto header = cursor.TakeHeader();
+		if (header.type == VibeType::POINT) {
+			const auto stride = vibespatial::VertexWidth(header.vertex_type) * sizeof(double);
+			return vibespatial::IsEmptyPoint(cursor.Take(stride), stride);
+		}
+		// a count of 0 is EMPTY in all other types; what a larger one counts may be EMPTY, but not the vertices of a line
+		const auto count = cursor.TakeCount();
+		return count == 0 || (header.type != VibeType::LINESTRING && VertexCount(wkb) == 0);
+	}
+
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::Execute<string_t, bool>(args.data[0], result, args.size(),
-		                                       [](const string_t &wkb) { return VertexCount(wkb) == 0; });
+		UnaryExecutor::Execute<string_t, bool>(args.data[0], result, args.size(), IsEmpty);
 	}
 
 	static void Register(ExtensionLoader &loader) {
@@ -224,14 +235,12 @@ struct ST_IsEmpty {
 
 struct ST_IsClosed {
 	struct Walker {
-		VibeType type = VibeType::INVALID;
 		bool any = false;
 		bool closed = true;
 		//! A line that has not shown its vertices: EMPTY lines never do
 		bool pending = false;
 
-		void Row(vibespatial::WkbHeader header) {
-			type = header.type;
+		void Row(vibespatial::WkbHeader) {
 		}
 		void Node(VibeType, uint32_t) {
 		}

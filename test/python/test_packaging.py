@@ -1,0 +1,67 @@
+"""What the build leaves and what it is built from: footer, installation, pinned dependencies."""
+import os
+import re
+import subprocess
+import sys
+
+import duckdb
+import pytest
+
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import fetch  # noqa: E402
+
+
+def test_footer(extension):
+    footer = extension.read_bytes()[-534:]
+    assert footer[4:20] == b"duckdb_signature"
+    fields = [footer[22 + 32 * i : 54 + 32 * i].rstrip(b"\0").decode() for i in range(8)]
+    version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+    assert fields == ["", "", "", "CPP", f"v{version}", f"v{duckdb.__version__}", fetch.host_platform(), "4"]
+
+
+def test_installed_extension_loads_by_name(cli, extension, tmp_path):
+    def shell(sql):
+        command = [cli, "-unsigned", "-init", "/dev/null", "-csv", "-noheader", "-c", sql]
+        return subprocess.run(command, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True)
+
+    assert "not found" in shell("LOAD vibespatial").stderr
+    assert shell(f"INSTALL '{extension}'").returncode == 0
+    result = shell("LOAD vibespatial; SELECT vibe_area('POLYGON ((0 0, 2 0, 2 3, 0 3, 0 0))'::GEOMETRY)")
+    assert (result.returncode, result.stdout.split()) == (0, ["6.0"])
+
+
+@pytest.mark.parametrize("platform", ["linux_amd64", "linux_arm64"])
+@pytest.mark.parametrize("use", ["source", "source-backend", "cli", "test", "bench", "nvrtc", "clang-format", "clang-tidy"])
+def test_lock_has_every_platform(use, platform):
+    entries = fetch.locked(use, platform)
+    assert entries and all(re.fullmatch("[0-9a-f]{64}", entry.digest) for entry in entries)
+
+
+def test_one_duckdb_version():
+    versions = {entry.version for use in ("source", "cli", "test") for entry in fetch.locked(use, "linux_amd64")
+                if entry.name.startswith("duckdb")}
+    assert versions == {duckdb.__version__}
+
+
+def test_altered_prebuilt_prefix_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path / "cache"))
+    name = "duckdb-1.5.5-linux_amd64.tar.xz"
+    (tmp_path / name).write_bytes(b"not what was built")
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  {name}\n")
+    with pytest.raises(fetch.Failure, match="does not have the sha256"):
+        fetch.prebuilt(tmp_path, "1.5.5", "linux_amd64")
+    with pytest.raises(fetch.Failure, match="holds no"):
+        fetch.prebuilt(tmp_path, "1.5.5", "linux_arm64")
+
+
+def test_altered_download_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
+    (entry,) = fetch.locked("cli", "linux_amd64")
+    (tmp_path / "downloads").mkdir()
+    file = tmp_path / "downloads" / entry.file
+    file.write_bytes(b"something else")
+    with pytest.raises(fetch.Failure, match="did not have the sha256"):
+        fetch.unpacked("cli", "linux_amd64")
+    assert not file.exists()
