@@ -58,7 +58,8 @@ extern "C" __global__ void distance(const vibe::ShapeView *shapes, double *resul
 	}
 }
 
-extern "C" __global__ void ring_area(const double *x, const double *y, const unsigned *start, double *result, unsigned n) {
+extern "C" __global__ void ring_area(const double *x, const double *y, const unsigned *start, double *result,
+                                     unsigned n) {
 	unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
 	if (i < n) {
 		result[i] = vibe::RingArea2(vibe::ColumnRing {x + start[i], y + start[i]}, start[i + 1] - start[i]) / 2;

@@ -25,7 +25,8 @@ public:
 	Runner(const Options &options, const TestFile &file, const std::string &engine, const std::string &test_dir,
 	       ProgressFunction progress)
 	    : options(options), file(file), engine(engine), test_dir(test_dir), progress(progress),
-	      session(options.extension, options.spatial, engine, test_dir + "/.duckdb") {}
+	      session(options.extension, options.spatial, engine, test_dir + "/.duckdb") {
+	}
 
 	void Run() {
 		std::filesystem::create_directory(test_dir + "/.duckdb");

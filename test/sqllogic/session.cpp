@@ -30,7 +30,8 @@ static duckdb::unique_ptr<duckdb::MaterializedQueryResult> Run(duckdb::Connectio
 
 Session::Session(std::string extension_p, std::string spatial_p, std::string engine_p, std::string scratch_p)
     : extension(std::move(extension_p)), spatial(std::move(spatial_p)), engine(std::move(engine_p)),
-      scratch(std::move(scratch_p)) {}
+      scratch(std::move(scratch_p)) {
+}
 
 void Session::Open(const std::string &path, bool read_only) {
 	connections.clear();

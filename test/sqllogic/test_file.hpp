@@ -69,7 +69,8 @@ struct TestFile {
 //! A failed test: where, and the text to print
 class TestFailure : public std::runtime_error {
 public:
-	TestFailure(size_t line, const std::string &message) : std::runtime_error(message), line(line) {}
+	TestFailure(size_t line, const std::string &message) : std::runtime_error(message), line(line) {
+	}
 
 	size_t line;
 };

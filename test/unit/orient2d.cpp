@@ -44,7 +44,9 @@ TEST_CASE("orient2d holds at the ends of the range of doubles", "[orient2d]") {
 TEST_CASE("orient2d and CrossSign agree with the exact sum", "[orient2d]") {
 	std::mt19937_64 random(1);
 	auto uniform = [&](double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); };
-	auto any = [&](int exponents) { return std::ldexp(uniform(-1, 1), static_cast<int>(random() % (2 * exponents)) - exponents); };
+	auto any = [&](int exponents) {
+		return std::ldexp(uniform(-1, 1), static_cast<int>(random() % (2 * exponents)) - exponents);
+	};
 	int wrong = 0, zeros = 0;
 	for (int i = 0; i < 200000; i++) {
 		Vec2 a, b, c;

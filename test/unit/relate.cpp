@@ -71,7 +71,8 @@ TEST_CASE("a crossing that is an end of a line of the same geometry", "[relate]"
 
 TEST_CASE("members of a collection that overlap or adjoin", "[relate]") {
 	Rows rows;
-	const std::string pair = "GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0)), POLYGON ((2 0, 4 0, 4 2, 2 2, 2 0)))";
+	const std::string pair =
+	    "GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0)), POLYGON ((2 0, 4 0, 4 2, 2 2, 2 0)))";
 	CHECK(rows.Matrix(pair, "POLYGON ((0 0, 4 0, 4 2, 0 2, 0 0))") == "2FFF1FFF2");
 	CHECK(rows.Matrix("POINT (2 1)", pair) == "0FFFFF212");
 	CHECK(rows.Matrix("POINT (2 0)", pair) == "F0FFFF212");

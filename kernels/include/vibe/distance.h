@@ -66,10 +66,10 @@ struct SquareMetric {
 		return Abs(cross) > DEEP_CANCELLATION * (Abs(l) + Abs(r)) ? cross : ExactCross(a, b, p);
 	}
 
-	//! |orient2d(a, b, p)| with nearly all its digits
+	//! orient2d's determinant with nearly all its digits, up to its sign
 	VIBE_HD_NOINLINE static double ExactCross(const Vec2 &a, const Vec2 &b, const Vec2 &p) {
 		double terms[16];
-		int n = OrientExpansion(a, b, p, terms);
+		int n = OrientExpansion(a.x, a.y, b.x, b.y, p.x, p.y, terms);
 		double sum = 0.0;
 		for (int i = 0; i < n; i++) {
 			sum += terms[i];

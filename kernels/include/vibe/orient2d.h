@@ -17,6 +17,31 @@
 
 namespace vibe {
 
+//! The determinant itself as an expansion of at most 16 terms; exact while no product over- or underflows
+VIBE_HD_NOINLINE int OrientExpansion(double ax, double ay, double bx, double by, double cx, double cy, double out[16]) {
+	double acx, acx_tail, bcx, bcx_tail, acy, acy_tail, bcy, bcy_tail;
+	TwoDiff(ax, cx, acx, acx_tail);
+	TwoDiff(bx, cx, bcx, bcx_tail);
+	TwoDiff(ay, cy, acy, acy_tail);
+	TwoDiff(by, cy, bcy, bcy_tail);
+	double s1, s0, t1, t0, b[4], u[4], sum1[8], sum2[12];
+	TwoProduct(acx, bcy, s1, s0);
+	TwoProduct(acy, bcx, t1, t0);
+	TwoTwoDiff(s1, s0, t1, t0, b);
+	TwoProduct(acx_tail, bcy, s1, s0);
+	TwoProduct(acy_tail, bcx, t1, t0);
+	TwoTwoDiff(s1, s0, t1, t0, u);
+	int n = ExpansionSum(b, 4, u, 4, sum1);
+	TwoProduct(acx, bcy_tail, s1, s0);
+	TwoProduct(acy, bcx_tail, t1, t0);
+	TwoTwoDiff(s1, s0, t1, t0, u);
+	n = ExpansionSum(sum1, n, u, 4, sum2);
+	TwoProduct(acx_tail, bcy_tail, s1, s0);
+	TwoProduct(acy_tail, bcx_tail, t1, t0);
+	TwoTwoDiff(s1, s0, t1, t0, u);
+	return ExpansionSum(sum2, n, u, 4, out);
+}
+
 namespace orient2d_detail {
 
 constexpr double EPSILON = 1.1102230246251565e-16; // 2^-53
@@ -47,8 +72,8 @@ VIBE_HD bool ProductSplits(double a, double b) {
 }
 
 //! Stages C and D, from what stage B computed
-VIBE_HD_NOINLINE int SignByTails(double ax, double ay, double bx, double by, double cx, double cy, const double b[4],
-                                 double det, double sum) {
+VIBE_HD_NOINLINE int SignByTails(double ax, double ay, double bx, double by, double cx, double cy, double det,
+                                 double sum) {
 	double acx = ax - cx, bcx = bx - cx, acy = ay - cy, bcy = by - cy;
 	double acx_tail = TwoDiffTail(ax, cx, acx);
 	double bcx_tail = TwoDiffTail(bx, cx, bcx);
@@ -66,20 +91,8 @@ VIBE_HD_NOINLINE int SignByTails(double ax, double ay, double bx, double by, dou
 	    !ProductSplits(acy, bcx_tail) || !ProductSplits(acx_tail, bcy_tail) || !ProductSplits(acy_tail, bcx_tail)) {
 		return SignByExactSum(ax, ay, bx, by, cx, cy);
 	}
-	double s1, s0, t1, t0, u[4], c1[8], c2[12], d[16];
-	TwoProduct(acx_tail, bcy, s1, s0);
-	TwoProduct(acy_tail, bcx, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, u);
-	int c1_length = ExpansionSum(b, 4, u, 4, c1);
-	TwoProduct(acx, bcy_tail, s1, s0);
-	TwoProduct(acy, bcx_tail, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, u);
-	int c2_length = ExpansionSum(c1, c1_length, u, 4, c2);
-	TwoProduct(acx_tail, bcy_tail, s1, s0);
-	TwoProduct(acy_tail, bcx_tail, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, u);
-	int d_length = ExpansionSum(c2, c2_length, u, 4, d);
-	return ExpansionSign(d, d_length);
+	double terms[16];
+	return ExpansionSign(terms, OrientExpansion(ax, ay, bx, by, cx, cy, terms));
 }
 
 } // namespace orient2d_detail
@@ -103,7 +116,7 @@ VIBE_HD int Orient2d(double ax, double ay, double bx, double by, double cx, doub
 		if (Abs(det) >= BOUND_B * sum) {
 			return Sign(det);
 		}
-		return SignByTails(ax, ay, bx, by, cx, cy, b, det, sum);
+		return SignByTails(ax, ay, bx, by, cx, cy, det, sum);
 	}
 	// A difference is zero only when its operands are equal, so these products are zero in truth
 	if ((acx == 0.0 || bcy == 0.0) && (acy == 0.0 || bcx == 0.0)) {

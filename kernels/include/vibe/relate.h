@@ -49,6 +49,21 @@ struct EdgeEnd {
 	bool left_in; // the element's interior lies left of it
 };
 
+//! The elements that have an edge through a node: which one, and whether there are more
+struct Incidence {
+	u32 count; // 2: two or more
+	u32 first;
+
+	VIBE_HD void Add(u32 element) {
+		if (count == 0) {
+			count = 1;
+			first = element;
+		} else if (element != first) {
+			count = 2;
+		}
+	}
+};
+
 //! Memory of one computation. ARRAY<T> is a growable array: Push, Size, operator[], Clear, Resize.
 template <template <class> class ARRAY>
 struct RelateWork {
@@ -259,9 +274,9 @@ private:
 		const ShapeView &s = *shape[0];
 		const ShapeView &t = *shape[1];
 		Vec2 zero {0, 0};
-		EdgeVisitor visitor {ContactFinder {*this, s, t, 1, &work.contacts, target.true_any != 0, false, 0, zero, zero,
-		                                    Box::Empty()},
-		                     0, t.vertex_count};
+		EdgeVisitor visitor {
+		    ContactFinder {*this, s, t, 1, &work.contacts, target.true_any != 0, false, 0, zero, zero, Box::Empty()}, 0,
+		    t.vertex_count};
 		return VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, visitor);
 	}
 
@@ -311,7 +326,8 @@ private:
 	// Findings
 	//===------------------------------------------------------------------===//
 	VIBE_HD void Found(Location own_location, Location other_location, int dimension) {
-		matrix |= own == 0 ? Cell(own_location, other_location, dimension) : Cell(other_location, own_location, dimension);
+		matrix |=
+		    own == 0 ? Cell(own_location, other_location, dimension) : Cell(other_location, own_location, dimension);
 	}
 
 	VIBE_HD void SetFlags(int number, u32 element, u8 flags) {
@@ -371,8 +387,10 @@ private:
 	VIBE_HD_NOINLINE bool Piece() {
 		int other = 1 - own;
 		Found(PieceLocation(own), PieceLocation(other), 1);
-		Found(count_left[own] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, count_left[other] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, 2);
-		Found(count_right[own] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, count_right[other] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, 2);
+		Found(count_left[own] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, count_left[other] > 0 ? LOC_INTERIOR : LOC_EXTERIOR,
+		      2);
+		Found(count_right[own] > 0 ? LOC_INTERIOR : LOC_EXTERIOR, count_right[other] > 0 ? LOC_INTERIOR : LOC_EXTERIOR,
+		      2);
 		return target.Decided(matrix);
 	}
 
@@ -475,8 +493,7 @@ private:
 			}
 			return ListHas(s.ends, s.end_count, v) ? LOC_BOUNDARY : LOC_INTERIOR;
 		}
-		u32 incident = number == own && ring->is_area ? 1 : 0;
-		u32 one = incident ? ring->element : 0;
+		Incidence incidence = OwnIncidence(number);
 		bool line = number == own && !ring->is_area;
 		for (u32 i = 0; i < work.node.Size(); i++) {
 			const EdgeContact &c = work.walk[work.node[i]];
@@ -484,25 +501,26 @@ private:
 				continue;
 			}
 			const ShapeRing &r = RingOf(c);
-			if (!r.is_area) {
+			if (r.is_area) {
+				incidence.Add(r.element);
+			} else {
 				line = true;
-			} else if (incident == 0) {
-				incident = 1;
-				one = r.element;
-			} else if (r.element != one) {
-				incident = 2;
 			}
 		}
-		if (s.element_count > incident && InsideAnotherElement(number)) {
+		if (s.element_count > incidence.count && InsideAnotherElement(number)) {
 			return LOC_INTERIOR;
 		}
-		if (incident > 0) {
-			return incident > 1 && FillsNeighbourhood(s, v) ? LOC_INTERIOR : LOC_BOUNDARY;
+		if (incidence.count > 0) {
+			return incidence.count > 1 && FillsNeighbourhood(s, v) ? LOC_INTERIOR : LOC_BOUNDARY;
 		}
 		if (line) {
 			return ListHas(s.ends, s.end_count, v) ? LOC_BOUNDARY : LOC_INTERIOR;
 		}
 		return ListHas(s.points, s.point_count, v) ? LOC_INTERIOR : LOC_EXTERIOR;
+	}
+
+	VIBE_HD Incidence OwnIncidence(int number) const {
+		return number == own && ring->is_area ? Incidence {1, ring->element} : Incidence {0, 0};
 	}
 
 	//! Is there an element around the node that has no contact there?
@@ -527,50 +545,47 @@ private:
 	//! Location of a crossing that is no vertex; the edges through it are work.node
 	VIBE_HD_NOINLINE Location CrossingLocation(int number) {
 		const ShapeView &s = *shape[number];
-		u32 incident = number == own && ring->is_area ? 1 : 0;
-		u32 one = incident ? ring->element : 0;
+		Incidence incidence = OwnIncidence(number);
 		bool line = number == own && !ring->is_area;
-		work.ends.Clear();
-		if (incident) {
-			work.ends.Push(EdgeEnd {p, q, one, ring->interior_left});
-			work.ends.Push(EdgeEnd {q, p, one, !ring->interior_left});
-		}
 		bool end = false;
+		work.ends.Clear();
+		if (incidence.count > 0) {
+			PushBothWays(p, q, *ring);
+		}
 		for (u32 i = 0; i < work.node.Size(); i++) {
 			const EdgeContact &c = work.walk[work.node[i]];
-			const ShapeView &t = *shape[c.shape];
-			Vec2 a = t.Vertex(c.other), b = t.Vertex(c.other + 1);
-			bool asks = (number == own && line) || (c.shape == number && !RingOf(c).is_area);
+			const ShapeRing &r = RingOf(c);
+			Vec2 a = shape[c.shape]->Vertex(c.other), b = shape[c.shape]->Vertex(c.other + 1);
+			bool asks = (number == own && line) || (c.shape == number && !r.is_area);
 			if (asks && c.contact.kind == CONTACT_CROSS) {
 				end = end || EndAtCrossing(s, p, q, a, b);
 			}
 			if (c.shape != number) {
 				continue;
 			}
-			const ShapeRing &r = RingOf(c);
-			if (!r.is_area) {
+			if (r.is_area) {
+				incidence.Add(r.element);
+				PushBothWays(a, b, r);
+			} else {
 				line = true;
-				continue;
-			}
-			work.ends.Push(EdgeEnd {a, b, r.element, r.interior_left});
-			work.ends.Push(EdgeEnd {b, a, r.element, !r.interior_left});
-			if (incident == 0) {
-				incident = 1;
-				one = r.element;
-			} else if (r.element != one) {
-				incident = 2;
 			}
 		}
-		if (s.element_count > incident && InsideAnotherElement(number)) {
+		if (s.element_count > incidence.count && InsideAnotherElement(number)) {
 			return LOC_INTERIOR;
 		}
-		if (incident > 0) {
-			return incident > 1 && EndsFillCircle() ? LOC_INTERIOR : LOC_BOUNDARY;
+		if (incidence.count > 0) {
+			return incidence.count > 1 && EndsFillCircle() ? LOC_INTERIOR : LOC_BOUNDARY;
 		}
 		if (line) {
 			return end ? LOC_BOUNDARY : LOC_INTERIOR;
 		}
 		return LOC_EXTERIOR;
+	}
+
+	//! An edge through a crossing leaves it in both directions
+	VIBE_HD void PushBothWays(const Vec2 &a, const Vec2 &b, const ShapeRing &r) {
+		work.ends.Push(EdgeEnd {a, b, r.element, r.interior_left});
+		work.ends.Push(EdgeEnd {b, a, r.element, !r.interior_left});
 	}
 
 	//! The node at vertex v; `out` when the walk goes on from it along this edge
@@ -761,7 +776,8 @@ private:
 		const EdgeContact &d = work.walk[b.index];
 		const ShapeView &s = *shape[c.shape];
 		const ShapeView &t = *shape[d.shape];
-		return CompareCrossings(p, q, s.Vertex(c.other), s.Vertex(c.other + 1), t.Vertex(d.other), t.Vertex(d.other + 1));
+		return CompareCrossings(p, q, s.Vertex(c.other), s.Vertex(c.other + 1), t.Vertex(d.other),
+		                        t.Vertex(d.other + 1));
 	}
 
 	//! Puts each crossing between the vertices on the edge, or on one of them

@@ -81,29 +81,9 @@ VIBE_HD_NOINLINE SegmentContact Contact(const Vec2 &p, const Vec2 &q, const Vec2
 	return SegmentContact {CONTACT_CROSS, p, p};
 }
 
-//! |orient2d(a, b, c)| as an expansion of at most 16 terms, for products of such values
-VIBE_HD_NOINLINE int OrientExpansion(const Vec2 &a, const Vec2 &b, const Vec2 &c, double out[16]) {
-	double acx, acx_tail, bcx, bcx_tail, acy, acy_tail, bcy, bcy_tail;
-	TwoDiff(a.x, c.x, acx, acx_tail);
-	TwoDiff(b.x, c.x, bcx, bcx_tail);
-	TwoDiff(a.y, c.y, acy, acy_tail);
-	TwoDiff(b.y, c.y, bcy, bcy_tail);
-	double s1, s0, t1, t0, u[4], v[4], sum1[8], sum2[12];
-	TwoProduct(acx, bcy, s1, s0);
-	TwoProduct(acy, bcx, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, u);
-	TwoProduct(acx_tail, bcy, s1, s0);
-	TwoProduct(acy_tail, bcx, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, v);
-	int n = ExpansionSum(u, 4, v, 4, sum1);
-	TwoProduct(acx, bcy_tail, s1, s0);
-	TwoProduct(acy, bcx_tail, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, u);
-	n = ExpansionSum(sum1, n, u, 4, sum2);
-	TwoProduct(acx_tail, bcy_tail, s1, s0);
-	TwoProduct(acy_tail, bcx_tail, t1, t0);
-	TwoTwoDiff(s1, s0, t1, t0, u);
-	n = ExpansionSum(sum2, n, u, 4, out);
+//! |orient2d(a, b, c)| as an expansion, for products of such values
+VIBE_HD int OrientMagnitude(const Vec2 &a, const Vec2 &b, const Vec2 &c, double out[16]) {
+	int n = OrientExpansion(a.x, a.y, b.x, b.y, c.x, c.y, out);
 	if (out[n - 1] < 0.0) {
 		for (int i = 0; i < n; i++) {
 			out[i] = -out[i];
@@ -113,7 +93,8 @@ VIBE_HD_NOINLINE int OrientExpansion(const Vec2 &a, const Vec2 &b, const Vec2 &c
 }
 
 //! out = e * f; `scratch` and `out` hold 2 * elen * flen each. Returns the length.
-VIBE_HD_NOINLINE int ExpansionProduct(const double *e, int elen, const double *f, int flen, double *scratch, double *out) {
+VIBE_HD_NOINLINE int ExpansionProduct(const double *e, int elen, const double *f, int flen, double *scratch,
+                                      double *out) {
 	double scaled[32];
 	int n = ExpansionScale(e, elen, f[0], out);
 	for (int i = 1; i < flen; i++) {
@@ -134,10 +115,10 @@ VIBE_HD_NOINLINE int ExpansionProduct(const double *e, int elen, const double *f
 VIBE_HD_NOINLINE int CompareCrossings(const Vec2 &p, const Vec2 &q, const Vec2 &f1, const Vec2 &f2, const Vec2 &g1,
                                       const Vec2 &g2) {
 	double a[16], b[16], c[16], d[16];
-	int an = OrientExpansion(f1, f2, p, a);
-	int bn = OrientExpansion(f1, f2, q, b);
-	int cn = OrientExpansion(g1, g2, p, c);
-	int dn = OrientExpansion(g1, g2, q, d);
+	int an = OrientMagnitude(f1, f2, p, a);
+	int bn = OrientMagnitude(f1, f2, q, b);
+	int cn = OrientMagnitude(g1, g2, p, c);
+	int dn = OrientMagnitude(g1, g2, q, d);
 	// The largest term is within an ulp of the value
 	double l = a[an - 1] * d[dn - 1];
 	double r = c[cn - 1] * b[bn - 1];

@@ -234,8 +234,8 @@ VIBE_HD_NOINLINE bool EndAtCrossing(const ShapeView &s, const Vec2 &p, const Vec
 	}
 	double max_x = Min(Max(p.x, q.x), Max(r.x, t.x));
 	double min_x = Max(Min(p.x, q.x), Min(r.x, t.x));
-	for (u32 i = LowerBound(s.ends, s.end_count, Vec2 {min_x, -Infinity()});
-	     i < s.end_count && s.ends[i].x <= max_x; i++) {
+	for (u32 i = LowerBound(s.ends, s.end_count, Vec2 {min_x, -Infinity()}); i < s.end_count && s.ends[i].x <= max_x;
+	     i++) {
 		if (OnSegment(p, q, s.ends[i]) && OnSegment(r, t, s.ends[i])) {
 			return true;
 		}

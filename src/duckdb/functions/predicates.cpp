@@ -22,7 +22,8 @@ struct PointInArea {
 		for (auto location : {LOC_INTERIOR, LOC_BOUNDARY, LOC_EXTERIOR}) {
 			Matrix matrix = Cell(LOC_INTERIOR, location, 0) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2) |
 			                Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
-			answer[location] = point_is_left ? Holds(predicate, matrix, 0, 2) : Holds(predicate, Transpose(matrix), 2, 0);
+			answer[location] =
+			    point_is_left ? Holds(predicate, matrix, 0, 2) : Holds(predicate, Transpose(matrix), 2, 0);
 		}
 	}
 };
@@ -82,7 +83,8 @@ struct ST_Relate {
 	static void CheckPattern(const string_t &pattern) {
 		const string text = pattern.GetString();
 		if (text.size() != 9 || text.find_first_not_of("TFtf*012") != string::npos) {
-			throw vibespatial::GeometryError("'" + text + "' is not a pattern: it takes nine characters out of T, F, *, 0, 1 and 2");
+			throw vibespatial::GeometryError("'" + text +
+			                                 "' is not a pattern: it takes nine characters out of T, F, *, 0, 1 and 2");
 		}
 	}
 
@@ -98,9 +100,10 @@ struct ST_Relate {
 
 	static void Register(ExtensionLoader &loader) {
 		const SqlFunction::Parameter geom1 {"geom1", LogicalType::GEOMETRY()}, geom2 {"geom2", LogicalType::GEOMETRY()};
-		SqlFunction("ST_Relate", "The DE-9IM matrix of two geometries: the dimensions of the intersections of their interiors, "
-		                         "boundaries and exteriors, as nine characters out of F, 0, 1 and 2. With a pattern of nine "
-		                         "characters out of T, F, *, 0, 1 and 2: whether the matrix matches it.")
+		SqlFunction("ST_Relate",
+		            "The DE-9IM matrix of two geometries: the dimensions of the intersections of their interiors, "
+		            "boundaries and exteriors, as nine characters out of F, 0, 1 and 2. With a pattern of nine "
+		            "characters out of T, F, *, 0, 1 and 2: whether the matrix matches it.")
 		    .Category("predicate")
 		    .Example("ST_Relate('POINT (1 1)'::GEOMETRY, 'LINESTRING (0 0, 2 2)'::GEOMETRY)", "0FFFFF102")
 		    .Example("ST_Relate('POINT (1 1)'::GEOMETRY, 'LINESTRING (0 0, 2 2)'::GEOMETRY, 'T********')", "true")
@@ -152,12 +155,13 @@ struct ST_Distance {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction("ST_Distance", "The distance between two geometries in the plane, in the unit of their coordinates: 0 exactly "
-		                           "when they intersect. 0 when one is EMPTY.")
+		SqlFunction("ST_Distance",
+		            "The distance between two geometries in the plane, in the unit of their coordinates: 0 exactly "
+		            "when they intersect. 0 when one is EMPTY.")
 		    .Category("measure")
 		    .Example("ST_Distance('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY)", "3.0")
-		    .Overload({{"geom1", LogicalType::GEOMETRY()}, {"geom2", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE, Execute,
-		              PreparedArguments)
+		    .Overload({{"geom1", LogicalType::GEOMETRY()}, {"geom2", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE,
+		              Execute, PreparedArguments)
 		    .Register(loader);
 	}
 };
@@ -174,8 +178,9 @@ struct ST_DWithin {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction("ST_DWithin", "Whether two geometries are at most `distance` apart: the same as ST_Distance(geom1, geom2) <= "
-		                          "distance, but it stops looking as soon as it knows. false when one is EMPTY.")
+		SqlFunction("ST_DWithin",
+		            "Whether two geometries are at most `distance` apart: the same as ST_Distance(geom1, geom2) <= "
+		            "distance, but it stops looking as soon as it knows. false when one is EMPTY.")
 		    .Category("predicate")
 		    .Example("ST_DWithin('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY, 3)", "true")
 		    .Overload({{"geom1", LogicalType::GEOMETRY()},
@@ -190,37 +195,38 @@ struct ST_DWithin {
 
 void RegisterPredicates(ExtensionLoader &loader) {
 	const string square = "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))";
-	ST_Predicate<vibe::PREDICATE_INTERSECTS>::Register(loader, "ST_Intersects", "Whether two geometries share a point.", square,
-	                                                   "POINT (4 4)");
-	ST_Predicate<vibe::PREDICATE_DISJOINT>::Register(loader, "ST_Disjoint", "Whether two geometries share no point.", square,
-	                                                 "POINT (5 5)");
-	ST_Predicate<vibe::PREDICATE_CONTAINS>::Register(
-	    loader, "ST_Contains",
-	    "Whether no point of geom2 lies outside geom1 and their interiors share a point: a boundary does not contain itself.",
-	    square, "POINT (1 1)");
-	ST_Predicate<vibe::PREDICATE_WITHIN>::Register(
-	    loader, "ST_Within",
-	    "Whether no point of geom1 lies outside geom2 and their interiors share a point: ST_Contains with its arguments swapped.",
-	    "POINT (1 1)", square);
-	ST_Predicate<vibe::PREDICATE_COVERS>::Register(loader, "ST_Covers", "Whether no point of geom2 lies outside geom1.", square,
-	                                               "POINT (4 4)");
-	ST_Predicate<vibe::PREDICATE_COVERED_BY>::Register(loader, "ST_CoveredBy", "Whether no point of geom1 lies outside geom2.",
-	                                                   "POINT (4 4)", square);
+	ST_Predicate<vibe::PREDICATE_INTERSECTS>::Register(loader, "ST_Intersects", "Whether two geometries share a point.",
+	                                                   square, "POINT (4 4)");
+	ST_Predicate<vibe::PREDICATE_DISJOINT>::Register(loader, "ST_Disjoint", "Whether two geometries share no point.",
+	                                                 square, "POINT (5 5)");
+	ST_Predicate<vibe::PREDICATE_CONTAINS>::Register(loader, "ST_Contains",
+	                                                 "Whether no point of geom2 lies outside geom1 and their interiors "
+	                                                 "share a point: a boundary does not contain itself.",
+	                                                 square, "POINT (1 1)");
+	ST_Predicate<vibe::PREDICATE_WITHIN>::Register(loader, "ST_Within",
+	                                               "Whether no point of geom1 lies outside geom2 and their interiors "
+	                                               "share a point: ST_Contains with its arguments swapped.",
+	                                               "POINT (1 1)", square);
+	ST_Predicate<vibe::PREDICATE_COVERS>::Register(loader, "ST_Covers", "Whether no point of geom2 lies outside geom1.",
+	                                               square, "POINT (4 4)");
+	ST_Predicate<vibe::PREDICATE_COVERED_BY>::Register(
+	    loader, "ST_CoveredBy", "Whether no point of geom1 lies outside geom2.", "POINT (4 4)", square);
 	ST_Predicate<vibe::PREDICATE_CONTAINS_PROPERLY>::Register(
 	    loader, "ST_ContainsProperly", "Whether all of geom2 lies in the interior of geom1.", square, "POINT (1 1)");
 	ST_Predicate<vibe::PREDICATE_WITHIN_PROPERLY>::Register(
 	    loader, "ST_WithinProperly", "Whether all of geom1 lies in the interior of geom2.", "POINT (1 1)", square);
 	ST_Predicate<vibe::PREDICATE_TOUCHES>::Register(
-	    loader, "ST_Touches", "Whether two geometries share a point and their interiors share none.", square, "POINT (4 4)");
-	ST_Predicate<vibe::PREDICATE_CROSSES>::Register(
-	    loader, "ST_Crosses",
-	    "Whether the interiors of two geometries share some but not all points, and what they share has a lower dimension than "
-	    "the larger of the two.",
-	    "LINESTRING (1 1, 9 1)", square);
+	    loader, "ST_Touches", "Whether two geometries share a point and their interiors share none.", square,
+	    "POINT (4 4)");
+	ST_Predicate<vibe::PREDICATE_CROSSES>::Register(loader, "ST_Crosses",
+	                                                "Whether the interiors of two geometries share some but not all "
+	                                                "points, and what they share has a lower dimension than "
+	                                                "the larger of the two.",
+	                                                "LINESTRING (1 1, 9 1)", square);
 	ST_Predicate<vibe::PREDICATE_OVERLAPS>::Register(
 	    loader, "ST_Overlaps",
-	    "Whether two geometries of one dimension share some but not all points, in a piece of that same dimension.", square,
-	    "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))");
+	    "Whether two geometries of one dimension share some but not all points, in a piece of that same dimension.",
+	    square, "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))");
 	ST_Predicate<vibe::PREDICATE_EQUALS>::Register(
 	    loader, "ST_Equals",
 	    "Whether two geometries are the same set of points, however their vertices are ordered or repeated.",

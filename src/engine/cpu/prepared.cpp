@@ -14,8 +14,7 @@ void BuildShape(const uint8_t *wkb, size_t size, GeometryBatch &scratch, Shape &
 	shape.Build(scratch.View(0));
 }
 
-PreparedGeometry::PreparedGeometry(const uint8_t *wkb, size_t size)
-    : bytes(reinterpret_cast<const char *>(wkb), size) {
+PreparedGeometry::PreparedGeometry(const uint8_t *wkb, size_t size) : bytes(reinterpret_cast<const char *>(wkb), size) {
 	GeometryBatch scratch;
 	BuildShape(wkb, size, scratch, shape);
 }

@@ -5,7 +5,8 @@ namespace vibespatial {
 using vibe::Matrix;
 using vibe::Predicate;
 
-static Matrix Run(const vibe::ShapeView &a, const vibe::ShapeView &b, const vibe::Target &target, RelateScratch &scratch) {
+static Matrix Run(const vibe::ShapeView &a, const vibe::ShapeView &b, const vibe::Target &target,
+                  RelateScratch &scratch) {
 	return vibe::Relater<GrowingArray>(a, b, target, scratch).Run();
 }
 
@@ -52,8 +53,7 @@ bool Evaluate(Predicate predicate, const vibe::ShapeView &a, const vibe::ShapeVi
 }
 
 vibe::Location Locate(const vibe::ShapeView &shape, const vibe::Vec2 &point, RelateScratch &scratch) {
-	return vibe::Relater<GrowingArray>(shape, shape, vibe::Target {0, 0, 0}, scratch)
-	    .Locate(shape, point);
+	return vibe::Relater<GrowingArray>(shape, shape, vibe::Target {0, 0, 0}, scratch).Locate(shape, point);
 }
 
 std::string MatrixToString(Matrix matrix) {

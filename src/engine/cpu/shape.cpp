@@ -128,7 +128,8 @@ void Shape::Build(const GeometryView &geometry) {
 				AddRing(geometry, ring, true, static_cast<uint32_t>(element_begin.size()) - 1);
 				if (rings.size() > before) {
 					auto &added = rings.back();
-					added.interior_left = IsCounterClockwise(x.data(), y.data(), added.begin, added.end) == (ring == begin);
+					added.interior_left =
+					    IsCounterClockwise(x.data(), y.data(), added.begin, added.end) == (ring == begin);
 				}
 			}
 		}
