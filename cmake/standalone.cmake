@@ -27,6 +27,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 find_package(Threads REQUIRED)
+include(CheckCXXSourceCompiles)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 find_program(CCACHE ccache)
@@ -98,5 +99,19 @@ if(VIBESPATIAL_TESTS)
 		target_link_options(vibespatial_sqllogic PRIVATE -Wl,--gc-sections
 				$<$<NOT:$<BOOL:${VIBESPATIAL_SANITIZE}>>:-s>)
 		set_target_properties(vibespatial_sqllogic PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+	endif()
+
+	# The fuzzer always runs under the sanitizers, so it compiles the readers for itself.
+	set(CMAKE_REQUIRED_FLAGS -fsanitize=address,undefined)
+	check_cxx_source_compiles("int main() { return 0; }" VIBESPATIAL_HAS_SANITIZERS)
+	unset(CMAKE_REQUIRED_FLAGS)
+	if(VIBESPATIAL_HAS_SANITIZERS AND NOT CMAKE_CROSSCOMPILING)
+		file(GLOB geometry_sources CONFIGURE_DEPENDS src/geometry/*.cpp)
+		add_executable(vibespatial_fuzz_wkb test/fuzz/wkb_fuzz.cpp ${geometry_sources})
+		vibespatial_compile(vibespatial_fuzz_wkb)
+		target_compile_options(vibespatial_fuzz_wkb PRIVATE -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
+				-Wno-maybe-uninitialized)
+		target_link_options(vibespatial_fuzz_wkb PRIVATE -fsanitize=address,undefined)
+		set_target_properties(vibespatial_fuzz_wkb PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 	endif()
 endif()

@@ -11,11 +11,9 @@ source_id=d8cdaa33fd
 targets=(duckdb_static dummy_static_extension_loader duckdb_generated_extension_loader
 	core_functions_extension parquet_extension)
 
-# Sections let the linker of the extension drop the parts of DuckDB it never calls.
 options=(-DCMAKE_BUILD_TYPE=Release -DBUILD_SHELL=0 -DBUILD_UNITTESTS=0
 	"-DBUILD_EXTENSIONS=core_functions;parquet" -DENABLE_JEMALLOC=OFF -DEXTENSION_STATIC_BUILD=1
-	"-DOVERRIDE_GIT_DESCRIBE=v$version-0-g$source_id" "-DDUCKDB_EXPLICIT_PLATFORM=$platform"
-	"-DCMAKE_C_FLAGS=-ffunction-sections -fdata-sections" "-DCMAKE_CXX_FLAGS=-ffunction-sections -fdata-sections")
+	"-DOVERRIDE_GIT_DESCRIBE=v$version-0-g$source_id" "-DDUCKDB_EXPLICIT_PLATFORM=$platform")
 
 case "$(uname -m)" in
 aarch64) host=linux_arm64 ;;
@@ -56,11 +54,13 @@ cmake --build "$work/build" --parallel "${JOBS:-$(nproc)}" --target "${targets[@
 
 prefix=$work/prefix
 rm -rf "$prefix"
-mkdir -p "$prefix/lib"
+mkdir -p "$prefix/lib" "$prefix/third_party"
 find "$work/build" -name '*.a' -exec cp {} "$prefix/lib/" \;
 cp -r "$duckdb/src/include" "$prefix/include"
-(cd "$duckdb" && find third_party \( -name '*.h' -o -name '*.hpp' \) -print0 |
-	tar cf - --null -T -) | tar xf - -C "$prefix"
+# Third-party headers that DuckDB's own may include; those of the parquet extension's private libraries stay out.
+(cd "$duckdb/third_party" && find . -type f \( -name '*.h' -o -name '*.hpp' \) \
+	! -path './brotli/*' ! -path './imdb/*' ! -path './lz4/*' ! -path './parquet/*' ! -path './snowball/*' \
+	! -path './thrift/*' -print0 | tar cf - --null -T -) | tar xf - -C "$prefix/third_party"
 cp "$duckdb/LICENSE" "$prefix/LICENSE"
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$work/build/CMakeCache.txt")
 {
