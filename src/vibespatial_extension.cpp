@@ -2,6 +2,7 @@
 
 #include "duckdb/casts.hpp"
 #include "duckdb/functions/functions.hpp"
+#include "duckdb/operators/operators.hpp"
 #include "duckdb/settings.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
@@ -23,6 +24,9 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterConstructive(loader);
 	RegisterPredicates(loader);
 	RegisterVersion(loader);
+
+	// Operators
+	RegisterSpatialJoin(loader);
 }
 
 void VibespatialExtension::Load(ExtensionLoader &loader) {

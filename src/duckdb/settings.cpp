@@ -32,6 +32,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	config.AddExtensionOption("vibe_execution_mode", "Where vibespatial computes: auto, cpu or gpu",
 	                          LogicalType::VARCHAR, Value(mode), SetExecutionMode);
+	config.AddExtensionOption("vibe_deterministic",
+	                          "Rows of a spatial join come in a stable order, whatever the number of threads",
+	                          LogicalType::BOOLEAN, Value::BOOLEAN(false));
 }
 
 } // namespace duckdb

@@ -1,0 +1,47 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/spatial_condition.hpp
+//
+// What of a join's condition an index can answer
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/planner/expression.hpp"
+#include "engine/cpu/join.hpp"
+
+namespace duckdb {
+
+//! The tables below the two children of a join
+struct JoinTables {
+	unordered_set<idx_t> left;
+	unordered_set<idx_t> right;
+
+	explicit JoinTables(LogicalOperator &join);
+};
+
+//! A spatial condition between the two sides, and what is left of the whole condition beside it
+struct SpatialCondition {
+	//! Read as term(left, right)
+	vibespatial::JoinCondition condition;
+	unique_ptr<Expression> left;
+	unique_ptr<Expression> right;
+	//! The limit of a distance, or the part that a side has in it, when it is no constant
+	unique_ptr<Expression> left_limit;
+	unique_ptr<Expression> right_limit;
+	unique_ptr<Expression> residual;
+	string text;
+
+	//! Takes the best spatial conjunct out of a condition: false, with nothing changed, when there is none
+	static bool Take(ClientContext &context, const JoinTables &tables, vector<unique_ptr<Expression>> &conjuncts,
+	                 SpatialCondition &result);
+	//! The other side probes
+	void Flip();
+};
+
+//! Predicates between two tables are written `predicate = true` while the built-in rules and those of other extensions run:
+//! `spatial` does not know that shape, and would take the joins that are ours to take. Restoring returns whether there
+//! were any.
+void HideSpatialPredicates(LogicalOperator &plan);
+bool RestoreSpatialPredicates(LogicalOperator &plan);
+
+} // namespace duckdb

@@ -1,0 +1,347 @@
+#include "duckdb/operators/spatial_groups.hpp"
+
+namespace duckdb {
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+GroupNumbers::GroupNumbers(ClientContext &context, const vector<LogicalType> &types)
+    : table(context, Allocator::Get(context), types), values(context, types) {
+}
+
+void GroupNumbers::Number(DataChunk &groups, uint32_t *numbers) {
+	Vector addresses(LogicalType::POINTER);
+	SelectionVector new_groups(STANDARD_VECTOR_SIZE);
+	auto new_count = table.FindOrCreateGroups(groups, addresses, new_groups);
+	auto pointers = FlatVector::GetData<data_ptr_t>(addresses);
+	if (new_count > 0) {
+		DataChunk fresh;
+		fresh.InitializeEmpty(groups.GetTypes());
+		fresh.Slice(groups, new_groups, new_count);
+		for (idx_t i = 0; i < new_count; i++) {
+			by_address[pointers[new_groups.get_index(i)]] = NumericCast<uint32_t>(count++);
+		}
+		values.Append(fresh);
+	}
+	for (idx_t i = 0; i < groups.size(); i++) {
+		numbers[i] = by_address[pointers[i]];
+	}
+}
+
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+GroupStates::GroupStates(ClientContext &context, const vector<unique_ptr<Expression>> &aggregates)
+    : arena(Allocator::Get(context)), states(LogicalType::POINTER) {
+	vector<BoundAggregateExpression *> bound;
+	for (auto &expr : aggregates) {
+		bound.push_back(&expr->Cast<BoundAggregateExpression>());
+	}
+	objects = AggregateObject::CreateAggregateObjects(bound);
+	for (auto &object : objects) {
+		offsets.push_back(width);
+		width += object.payload_size; // aligned
+	}
+}
+
+GroupStates::~GroupStates() {
+	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	for (idx_t i = 0; i < objects.size(); i++) {
+		if (!objects[i].function.destructor) {
+			continue;
+		}
+		AggregateInputData input(objects[i].GetFunctionData(), arena);
+		for (auto &block : blocks) {
+			for (idx_t group = 0; group < GROUPS_PER_BLOCK; group++) {
+				pointers[group] = block.get() + group * width + offsets[i];
+			}
+			objects[i].function.destructor(states, input, GROUPS_PER_BLOCK);
+		}
+	}
+}
+
+data_ptr_t GroupStates::State(idx_t group) {
+	static_assert(GROUPS_PER_BLOCK <= STANDARD_VECTOR_SIZE, "the states of a block fit into a vector");
+	while (group >= blocks.size() * GROUPS_PER_BLOCK) {
+		auto block = make_unsafe_uniq_array_uninitialized<data_t>(GROUPS_PER_BLOCK * MaxValue<idx_t>(1, width));
+		for (idx_t k = 0; k < GROUPS_PER_BLOCK; k++) {
+			for (idx_t i = 0; i < objects.size(); i++) {
+				objects[i].function.initialize(objects[i].function, block.get() + k * width + offsets[i]);
+			}
+		}
+		blocks.push_back(std::move(block));
+		touched.resize(blocks.size() * GROUPS_PER_BLOCK);
+	}
+	return blocks[group / GROUPS_PER_BLOCK].get() + (group % GROUPS_PER_BLOCK) * width;
+}
+
+void GroupStates::Update(DataChunk &arguments, const uint32_t *groups, idx_t count) {
+	if (count == 0) {
+		return;
+	}
+	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	for (idx_t k = 0; k < count; k++) {
+		auto group = groups ? groups[k] : 0;
+		pointers[k] = State(group);
+		touched[group] = 1;
+	}
+	idx_t column = 0, at = 0;
+	for (idx_t i = 0; i < objects.size(); i++) {
+		auto &object = objects[i];
+		for (idx_t k = 0; k < count && offsets[i] > at; k++) {
+			pointers[k] += offsets[i] - at;
+		}
+		at = offsets[i];
+		AggregateInputData data(object.GetFunctionData(), arena);
+		object.function.update(object.child_count == 0 ? nullptr : &arguments.data[column], data, object.child_count,
+		                       states, count);
+		column += object.child_count;
+	}
+}
+
+void GroupStates::Combine(GroupStates &other, const vector<uint32_t> &mapped) {
+	Vector sources(LogicalType::POINTER);
+	auto from = FlatVector::GetData<data_ptr_t>(sources);
+	auto to = FlatVector::GetData<data_ptr_t>(states);
+	for (idx_t begin = 0; begin < other.touched.size(); begin += STANDARD_VECTOR_SIZE) {
+		auto end = MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, other.touched.size());
+		for (idx_t i = 0; i <= objects.size(); i++) {
+			idx_t count = 0;
+			for (idx_t group = begin; group < end; group++) {
+				if (!other.touched[group]) {
+					continue;
+				}
+				auto number = mapped.empty() ? group : mapped[group];
+				auto state = State(number);
+				touched[number] = 1;
+				if (i < objects.size()) {
+					from[count] = other.State(group) + offsets[i];
+					to[count++] = state + offsets[i];
+				}
+			}
+			if (count > 0) {
+				AggregateInputData data(objects[i].GetFunctionData(), arena);
+				objects[i].function.combine(sources, states, data, count);
+			}
+		}
+	}
+}
+
+void GroupStates::Finalize(const uint32_t *groups, idx_t count, DataChunk &result, idx_t column) {
+	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	for (idx_t i = 0; i < objects.size(); i++) {
+		for (idx_t k = 0; k < count; k++) {
+			pointers[k] = State(groups[k]) + offsets[i];
+		}
+		AggregateInputData data(objects[i].GetFunctionData(), arena);
+		objects[i].function.finalize(states, data, result.data[column + i], count, 0);
+	}
+}
+
+//===----------------------------------------------------------------------===//
+// The aggregate of a join
+//===----------------------------------------------------------------------===//
+static vector<LogicalType> TypesOf(const vector<unique_ptr<Expression>> &expressions) {
+	vector<LogicalType> result;
+	for (auto &expr : expressions) {
+		result.push_back(expr->return_type);
+	}
+	return result;
+}
+
+//! What expressions give for a row of NULLs
+static void EvaluateNulls(ClientContext &context, const vector<unique_ptr<Expression>> &expressions,
+                          const vector<LogicalType> &types, DataChunk &result) {
+	if (expressions.empty()) {
+		return;
+	}
+	DataChunk nulls;
+	nulls.Initialize(Allocator::Get(context), types, 1);
+	for (auto &column : nulls.data) {
+		column.SetVectorType(VectorType::CONSTANT_VECTOR);
+		ConstantVector::SetNull(column, true);
+	}
+	nulls.SetCardinality(1);
+	result.Initialize(Allocator::Get(context), TypesOf(expressions));
+	ExpressionExecutor executor(context, expressions);
+	executor.Execute(nulls, result);
+	result.Flatten();
+}
+
+SpatialGroups::SpatialGroups(ClientContext &context, const PhysicalSpatialJoin &op)
+    : context(context), op(op), states(context, op.aggregates), probe_executor(context, op.probe_arguments),
+      group_executor(context, op.probe_groups), gather(*op.layout, op.build_arguments), zeros(STANDARD_VECTOR_SIZE) {
+	if (!op.group_types.empty()) {
+		numbers = make_uniq<GroupNumbers>(context, op.group_types);
+	}
+	if (!op.probe_arguments.empty()) {
+		probe_arguments.Initialize(Allocator::Get(context), TypesOf(op.probe_arguments));
+	}
+	if (!op.probe_groups.empty()) {
+		group_chunk.Initialize(Allocator::Get(context), op.group_types);
+	}
+	if (!op.arguments.empty()) {
+		arguments.InitializeEmpty(op.argument_types);
+	}
+	EvaluateNulls(context, op.probe_arguments, op.children[0].get().types, null_probe);
+	EvaluateNulls(context, op.build_argument_expressions, op.children[1].get().types, null_build);
+	for (idx_t i = 0; i < STANDARD_VECTOR_SIZE; i++) {
+		zeros.set_index(i, 0);
+	}
+}
+
+void SpatialGroups::NumberBuild(SpatialBuild &build) {
+	if (op.build_groups.empty()) {
+		return;
+	}
+	build.groups.resize(build.Count());
+	BuildGather group_gather(*op.layout, op.build_groups);
+	uint32_t rows[STANDARD_VECTOR_SIZE];
+	for (idx_t begin = 0; begin < build.Count(); begin += STANDARD_VECTOR_SIZE) {
+		auto size = MinValue<idx_t>(STANDARD_VECTOR_SIZE, build.Count() - begin);
+		for (idx_t i = 0; i < size; i++) {
+			rows[i] = NumericCast<uint32_t>(begin + i);
+		}
+		numbers->Number(group_gather.Gather(build, rows, size), build.groups.data() + begin);
+	}
+}
+
+void SpatialGroups::AddPairs(SpatialProbe &probe) {
+	auto &input = probe.Input();
+	uint32_t row_groups[STANDARD_VECTOR_SIZE];
+	bool evaluated = false;
+	auto evaluate = [&]() {
+		if (evaluated) {
+			return;
+		}
+		evaluated = true;
+		if (!op.probe_arguments.empty()) {
+			probe_arguments.Reset();
+			probe_executor.Execute(input, probe_arguments);
+		}
+		if (!op.probe_groups.empty()) {
+			group_chunk.Reset();
+			group_executor.Execute(input, group_chunk);
+			numbers->Number(group_chunk, row_groups);
+		}
+	};
+	auto add = [&](const SelectionVector &rows, const uint32_t *build_rows, idx_t count) {
+		if (count == 0) {
+			return;
+		}
+		evaluate();
+		bool gathers = build_rows && !op.build_arguments.empty();
+		auto gathered = gathers ? &gather.Gather(probe.Build(), build_rows, count) : nullptr;
+		for (idx_t i = 0; i < op.arguments.size(); i++) {
+			auto &argument = op.arguments[i];
+			if (argument.from_probe) {
+				arguments.data[i].Slice(probe_arguments.data[argument.index], rows, count);
+			} else if (gathered) {
+				arguments.data[i].Reference(gathered->data[argument.index]);
+			} else {
+				arguments.data[i].Slice(null_build.data[argument.index], zeros, count);
+			}
+		}
+		uint32_t groups[STANDARD_VECTOR_SIZE];
+		for (idx_t i = 0; numbers && i < count; i++) {
+			groups[i] = op.probe_groups.empty() ? probe.Build().groups[build_rows[i]] : row_groups[rows.get_index(i)];
+		}
+		states.Update(arguments, numbers ? groups : nullptr, count);
+	};
+	while (auto count = probe.Next()) {
+		add(probe.probe_rows, probe.build_rows, count);
+	}
+	if (op.join_type == JoinType::LEFT) {
+		SelectionVector rows(STANDARD_VECTOR_SIZE);
+		idx_t count = 0;
+		for (idx_t i = 0; i < input.size(); i++) {
+			if (!probe.found[i]) {
+				rows.set_index(count++, i);
+			}
+		}
+		add(rows, nullptr, count);
+	}
+}
+
+void SpatialGroups::AddUnmatched(SpatialBuild &build) {
+	uint32_t rows[STANDARD_VECTOR_SIZE], groups[STANDARD_VECTOR_SIZE];
+	idx_t count = 0;
+	auto flush = [&]() {
+		if (count == 0) {
+			return;
+		}
+		auto gathered = op.build_arguments.empty() ? nullptr : &gather.Gather(build, rows, count);
+		for (idx_t i = 0; i < op.arguments.size(); i++) {
+			auto &argument = op.arguments[i];
+			if (argument.from_probe) {
+				arguments.data[i].Slice(null_probe.data[argument.index], zeros, count);
+			} else {
+				arguments.data[i].Reference(gathered->data[argument.index]);
+			}
+		}
+		states.Update(arguments, numbers ? groups : nullptr, count);
+		count = 0;
+	};
+	for (idx_t row = 0; row < build.Count(); row++) {
+		if (build.IsMatched(row)) {
+			continue;
+		}
+		rows[count] = NumericCast<uint32_t>(row);
+		groups[count++] = numbers ? build.groups[row] : 0;
+		if (count == STANDARD_VECTOR_SIZE) {
+			flush();
+		}
+	}
+	flush();
+}
+
+void SpatialGroups::Combine(SpatialGroups &other) {
+	vector<uint32_t> mapped;
+	if (!op.probe_groups.empty()) {
+		// The other has numbered its groups by itself
+		mapped.resize(other.numbers->Count());
+		idx_t done = 0;
+		for (auto &chunk : other.numbers->Values().Chunks()) {
+			numbers->Number(chunk, mapped.data() + done);
+			done += chunk.size();
+		}
+		if (mapped.empty()) {
+			return;
+		}
+	}
+	states.Combine(other.states, mapped);
+}
+
+idx_t SpatialGroups::Emit(idx_t begin, DataChunk &result) {
+	uint32_t groups[STANDARD_VECTOR_SIZE];
+	idx_t count = 0;
+	if (!numbers) {
+		// Without groups there is a result even of no pairs
+		groups[count++] = 0;
+	} else {
+		for (auto group = begin; group < MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, numbers->Count()); group++) {
+			if (states.Has(group)) {
+				groups[count++] = NumericCast<uint32_t>(group);
+			}
+		}
+		if (count == 0) {
+			return 0;
+		}
+		DataChunk values;
+		numbers->Values().InitializeScanChunk(values);
+		ColumnDataScanState scan;
+		SelectionVector rows(STANDARD_VECTOR_SIZE);
+		for (idx_t i = 0; i < count; i++) {
+			rows.set_index(i, groups[i] - begin);
+		}
+		numbers->Values().FetchChunk(begin / STANDARD_VECTOR_SIZE, values);
+		for (idx_t i = 0; i < op.group_types.size(); i++) {
+			VectorOperations::Copy(values.data[i], result.data[i], rows, count, 0, 0);
+		}
+	}
+	states.Finalize(groups, count, result, op.group_types.size());
+	result.SetCardinality(count);
+	return count;
+}
+
+} // namespace duckdb

@@ -1,0 +1,109 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/spatial_groups.hpp
+//
+// Aggregates over the pairs of a spatial join: each pair updates the states of its group, and is forgotten
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/execution/aggregate_hashtable.hpp"
+#include "duckdb/execution/expression_executor.hpp"
+#include "duckdb/execution/operator/aggregate/aggregate_object.hpp"
+#include "duckdb/operators/spatial_probe.hpp"
+#include "duckdb/storage/arena_allocator.hpp"
+
+namespace duckdb {
+
+//! Groups by number: the order in which they were first seen
+class GroupNumbers {
+public:
+	GroupNumbers(ClientContext &context, const vector<LogicalType> &types);
+
+	void Number(DataChunk &groups, uint32_t *numbers);
+	idx_t Count() const {
+		return count;
+	}
+	const ColumnDataCollection &Values() const {
+		return values;
+	}
+
+private:
+	GroupedAggregateHashTable table;
+	ColumnDataCollection values;
+	unordered_map<data_ptr_t, uint32_t> by_address;
+	idx_t count = 0;
+};
+
+//! The states of aggregates, by group
+class GroupStates {
+public:
+	GroupStates(ClientContext &context, const vector<unique_ptr<Expression>> &aggregates);
+	~GroupStates();
+
+	//! One row of arguments for each group number; no numbers: all are of the first group
+	void Update(DataChunk &arguments, const uint32_t *groups, idx_t count);
+	//! `mapped`: the numbers here of the other's groups; none: the same
+	void Combine(GroupStates &other, const vector<uint32_t> &mapped);
+	bool Has(idx_t group) const {
+		return group < touched.size() && touched[group];
+	}
+	//! The results of some groups into columns of a chunk, from `column` on
+	void Finalize(const uint32_t *groups, idx_t count, DataChunk &result, idx_t column);
+
+private:
+	static constexpr idx_t GROUPS_PER_BLOCK = 1024;
+
+	data_ptr_t State(idx_t group);
+
+	vector<AggregateObject> objects;
+	vector<idx_t> offsets;
+	idx_t width = 0;
+	ArenaAllocator arena;
+	vector<unsafe_unique_array<data_t>> blocks;
+	//! Groups that have had a row
+	vector<uint8_t> touched;
+	Vector states;
+};
+
+//! The aggregate of a join, of one thread or of all
+class SpatialGroups {
+public:
+	SpatialGroups(ClientContext &context, const PhysicalSpatialJoin &op);
+
+	//! Numbers the groups of a build side whose columns they are
+	void NumberBuild(SpatialBuild &build);
+	//! All pairs of the probe's chunk
+	void AddPairs(SpatialProbe &probe);
+	//! Rows of a build side that no pair had: pairs with NULLs
+	void AddUnmatched(SpatialBuild &build);
+	void Combine(SpatialGroups &other);
+
+	idx_t Count() const {
+		return numbers ? numbers->Count() : 1;
+	}
+	//! The results of the groups from `begin` on, at most a chunk of them; returns how many there are
+	idx_t Emit(idx_t begin, DataChunk &result);
+
+private:
+	void Update(const uint32_t *groups, idx_t count);
+
+	ClientContext &context;
+	const PhysicalSpatialJoin &op;
+	unique_ptr<GroupNumbers> numbers;
+	GroupStates states;
+
+	ExpressionExecutor probe_executor;
+	DataChunk probe_arguments;
+	ExpressionExecutor group_executor;
+	DataChunk group_chunk;
+	BuildGather gather;
+	//! What the arguments are for a row of NULLs
+	DataChunk null_probe;
+	DataChunk null_build;
+	//! The arguments of pairs, in the order of the aggregates
+	DataChunk arguments;
+	SelectionVector zeros;
+};
+
+} // namespace duckdb

@@ -1,0 +1,635 @@
+#include "duckdb/operators/operators.hpp"
+
+#include "duckdb/operators/spatial_join_logical.hpp"
+#include "duckdb/optimizer/optimizer.hpp"
+#include "duckdb/optimizer/optimizer_extension.hpp"
+#include "duckdb/planner/binder.hpp"
+#include "duckdb/planner/expression/list.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
+#include "duckdb/planner/joinside.hpp"
+#include "duckdb/planner/logical_operator_visitor.hpp"
+#include "duckdb/planner/operator/list.hpp"
+
+namespace duckdb {
+
+namespace {
+
+//! Equalities that leave at most this many pairs per row are better than a spatial index
+constexpr double PAIRS_PER_ROW_OF_EQUALITY = 4;
+//! Groups of probed columns that each thread keeps
+constexpr idx_t MAX_PROBED_GROUPS = 100000;
+
+//===----------------------------------------------------------------------===//
+// Small things about plans
+//===----------------------------------------------------------------------===//
+bool IsSpatialJoin(const LogicalOperator &op) {
+	return op.type == LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR && op.GetName() == "VIBE_SPATIAL_JOIN";
+}
+
+LogicalSpatialJoin &AsSpatialJoin(LogicalOperator &op) {
+	return static_cast<LogicalSpatialJoin &>(op);
+}
+
+idx_t Cardinality(ClientContext &context, LogicalOperator &op) {
+	return op.has_estimated_cardinality ? op.estimated_cardinality : op.EstimateCardinality(context);
+}
+
+void CopyCardinality(const LogicalOperator &from, LogicalOperator &to) {
+	to.estimated_cardinality = from.estimated_cardinality;
+	to.has_estimated_cardinality = from.has_estimated_cardinality;
+}
+
+//! The columns of a projection map, all named
+vector<idx_t> MapColumns(const vector<idx_t> &map, idx_t count) {
+	vector<idx_t> result = map;
+	for (idx_t i = 0; map.empty() && i < count; i++) {
+		result.push_back(i);
+	}
+	return result;
+}
+
+bool HasOperator(LogicalOperator &op, LogicalOperatorType type) {
+	if (op.type == type) {
+		return true;
+	}
+	for (auto &child : op.children) {
+		if (HasOperator(*child, type)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+//! Replaces every column reference by what `find` gives for it; false when it gives nothing for one
+template <class F>
+bool ReplaceColumns(unique_ptr<Expression> &expr, const F &find) {
+	bool all = true;
+	ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
+	    expr, [&](BoundColumnRefExpression &column, unique_ptr<Expression> &slot) {
+		    auto found = find(column.binding);
+		    if (found) {
+			    slot = std::move(found);
+		    } else {
+			    all = false;
+		    }
+	    });
+	return all;
+}
+
+class SpatialJoinRewriter {
+public:
+	SpatialJoinRewriter(ClientContext &context, Optimizer &optimizer) : context(context), optimizer(optimizer) {
+	}
+
+	void Rewrite(unique_ptr<LogicalOperator> &op) {
+		for (auto &child : op->children) {
+			Rewrite(child);
+		}
+		switch (op->type) {
+		case LogicalOperatorType::LOGICAL_ANY_JOIN:
+			AnyJoin(op);
+			break;
+		case LogicalOperatorType::LOGICAL_FILTER:
+			Filter(op);
+			break;
+		case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+			DelimJoin(op);
+			break;
+		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+			if (!Aggregate(op)) {
+				Prune(*op);
+			}
+			break;
+		case LogicalOperatorType::LOGICAL_PROJECTION:
+			Prune(*op);
+			break;
+		default:
+			break;
+		}
+	}
+
+private:
+	//===------------------------------------------------------------------===//
+	// Joins
+	//===------------------------------------------------------------------===//
+	static bool IsSupported(JoinType type) {
+		switch (type) {
+		case JoinType::INNER:
+		case JoinType::LEFT:
+		case JoinType::RIGHT:
+		case JoinType::OUTER:
+		case JoinType::SEMI:
+		case JoinType::ANTI:
+			return true;
+		default:
+			return false;
+		}
+	}
+
+	//! The operator in place of a join; `conjuncts` is its whole condition
+	unique_ptr<LogicalSpatialJoin> MakeJoin(LogicalOperator &join, JoinType type,
+	                                        vector<unique_ptr<Expression>> &conjuncts) {
+		JoinTables tables(join);
+		SpatialCondition spatial;
+		if (!SpatialCondition::Take(context, tables, conjuncts, spatial)) {
+			return nullptr;
+		}
+		auto result = make_uniq<LogicalSpatialJoin>(type, std::move(spatial), std::move(join.children[0]),
+		                                            std::move(join.children[1]));
+		CopyCardinality(join, *result);
+		return result;
+	}
+
+	//! What can be done once a join stands as it will be executed
+	void Finish(LogicalSpatialJoin &join) {
+		// The built-in rules do not swap SEMI and ANTI: no operator of theirs could run them
+		if ((join.join_type == JoinType::SEMI || join.join_type == JoinType::ANTI) &&
+		    Cardinality(context, *join.children[0]) < Cardinality(context, *join.children[1])) {
+			join.join_type = join.join_type == JoinType::SEMI ? JoinType::RIGHT_SEMI : JoinType::RIGHT_ANTI;
+			std::swap(join.children[0], join.children[1]);
+			std::swap(join.left_columns, join.right_columns);
+			join.spatial.Flip();
+		}
+	}
+
+	void AnyJoin(unique_ptr<LogicalOperator> &op) {
+		auto &join = op->Cast<LogicalAnyJoin>();
+		if (!IsSupported(join.join_type)) {
+			return;
+		}
+		auto left_columns = MapColumns(join.left_projection_map, join.children[0]->GetColumnBindings().size());
+		auto right_columns = MapColumns(join.right_projection_map, join.children[1]->GetColumnBindings().size());
+		vector<unique_ptr<Expression>> conjuncts;
+		conjuncts.push_back(join.condition->Copy());
+		auto result = MakeJoin(join, join.join_type, conjuncts);
+		if (!result) {
+			return;
+		}
+		result->left_columns = std::move(left_columns);
+		if (result->EmitsRight()) {
+			result->right_columns = std::move(right_columns);
+		}
+		Finish(*result);
+		op = std::move(result);
+	}
+
+	void Filter(unique_ptr<LogicalOperator> &op) {
+		auto &filter = op->Cast<LogicalFilter>();
+		if (IsSpatialJoin(*filter.children[0])) {
+			if (filter.expressions.empty() && !AsSpatialJoin(*filter.children[0]).aggregate) {
+				op = Project(std::move(filter.children[0]), filter.projection_map);
+			}
+			return;
+		}
+		// The join may be below projections: the columns of the filter are then expressions over its columns
+		reference<unique_ptr<LogicalOperator>> slot = filter.children[0];
+		vector<reference<LogicalProjection>> projections;
+		FollowProjections(slot, projections);
+		auto &child = *slot.get();
+		vector<unique_ptr<Expression>> conjuncts;
+		vector<idx_t> left_columns, right_columns;
+		auto columns_of = [&](const vector<idx_t> &left_map, const vector<idx_t> &right_map) {
+			left_columns = MapColumns(left_map, child.children[0]->GetColumnBindings().size());
+			right_columns = MapColumns(right_map, child.children[1]->GetColumnBindings().size());
+		};
+		if (child.type == LogicalOperatorType::LOGICAL_COMPARISON_JOIN) {
+			auto &join = child.Cast<LogicalComparisonJoin>();
+			if (join.join_type != JoinType::INNER || join.predicate || PrefersEquality(join)) {
+				return;
+			}
+			columns_of(join.left_projection_map, join.right_projection_map);
+			for (auto &condition : join.conditions) {
+				conjuncts.push_back(make_uniq<BoundComparisonExpression>(condition.comparison, condition.left->Copy(),
+				                                                         condition.right->Copy()));
+			}
+		} else if (child.type == LogicalOperatorType::LOGICAL_CROSS_PRODUCT) {
+			columns_of({}, {});
+		} else {
+			return;
+		}
+		for (auto &expr : filter.expressions) {
+			auto copy = expr->Copy();
+			ReplaceThrough(copy, projections);
+			if (!projections.empty() && copy->IsVolatile()) {
+				return;
+			}
+			conjuncts.push_back(std::move(copy));
+		}
+		auto projection_map = filter.projection_map;
+		auto result = MakeJoin(child, JoinType::INNER, conjuncts);
+		if (!result) {
+			return;
+		}
+		CopyCardinality(filter, *result);
+		result->left_columns = std::move(left_columns);
+		result->right_columns = std::move(right_columns);
+		if (projections.empty()) {
+			op = Project(std::move(result), projection_map);
+			return;
+		}
+		slot.get() = std::move(result);
+		Prune(projections.back().get());
+		filter.expressions.clear(); // it may still drop columns
+		if (projection_map.empty()) {
+			op = std::move(filter.children[0]);
+		}
+	}
+
+	//! Down to what is no projection, passing the slots on the way
+	static void FollowProjections(reference<unique_ptr<LogicalOperator>> &slot,
+	                              vector<reference<LogicalProjection>> &projections) {
+		while (slot.get()->type == LogicalOperatorType::LOGICAL_PROJECTION) {
+			projections.push_back(slot.get()->Cast<LogicalProjection>());
+			slot = slot.get()->children[0];
+		}
+	}
+
+	//! An expression above projections as one below them
+	static void ReplaceThrough(unique_ptr<Expression> &expr, const vector<reference<LogicalProjection>> &projections) {
+		for (auto &projection : projections) {
+			ReplaceColumns(expr, [&](const ColumnBinding &binding) -> unique_ptr<Expression> {
+				auto &expressions = projection.get().expressions;
+				return binding.table_index == projection.get().table_index ? expressions[binding.column_index]->Copy()
+				                                                           : nullptr;
+			});
+		}
+	}
+
+	//! Few pairs are equal: the hash join is the better way to find them
+	bool PrefersEquality(LogicalComparisonJoin &join) {
+		idx_t ranges = 0;
+		if (!join.HasEquality(ranges)) {
+			return false;
+		}
+		for (auto &child : join.children) {
+			// The rest of such a join, with the distinct values of an outer query, goes with the spatial one
+			if (child->type == LogicalOperatorType::LOGICAL_DELIM_GET) {
+				return false;
+			}
+		}
+		auto rows = MaxValue(Cardinality(context, *join.children[0]), Cardinality(context, *join.children[1]));
+		return double(Cardinality(context, join)) <= PAIRS_PER_ROW_OF_EQUALITY * double(rows);
+	}
+
+	//! Takes the projection map of an operator above into the join
+	static unique_ptr<LogicalOperator> Project(unique_ptr<LogicalOperator> op, const vector<idx_t> &map) {
+		auto &join = AsSpatialJoin(*op);
+		if (map.empty()) {
+			return op;
+		}
+		idx_t left_count = join.left_columns.size();
+		idx_t mark = join.join_type == JoinType::MARK;
+		vector<idx_t> left_columns, right_columns;
+		bool has_mark = !mark;
+		for (idx_t i = 0; i < map.size(); i++) {
+			if (map[i] < left_count) {
+				left_columns.push_back(join.left_columns[map[i]]);
+			} else if (mark && map[i] == left_count) {
+				has_mark = true;
+			} else {
+				right_columns.push_back(join.right_columns[map[i] - left_count - mark]);
+			}
+		}
+		if (!has_mark || !std::is_sorted(map.begin(), map.end())) {
+			throw InternalException("vibespatial: a projection map that is not in order");
+		}
+		join.left_columns = std::move(left_columns);
+		join.right_columns = std::move(right_columns);
+		return op;
+	}
+
+	//===------------------------------------------------------------------===//
+	// EXISTS
+	//===------------------------------------------------------------------===//
+	//! EXISTS (.. WHERE pred(outer, inner)) comes as a join with the distinct values of the outer columns that are
+	//! joined to the inner table: nothing but a SEMI, ANTI or MARK join of the two
+	void DelimJoin(unique_ptr<LogicalOperator> &op) {
+		auto &delim = op->Cast<LogicalComparisonJoin>();
+		if ((delim.join_type != JoinType::SEMI && delim.join_type != JoinType::ANTI &&
+		     delim.join_type != JoinType::MARK) ||
+		    delim.delim_flipped || delim.predicate) {
+			return;
+		}
+		// Down to the join, through what only passes columns on
+		reference<unique_ptr<LogicalOperator>> slot = delim.children[1];
+		vector<reference<LogicalProjection>> projections;
+		FollowProjections(slot, projections);
+		if (!IsSpatialJoin(*slot.get())) {
+			return;
+		}
+		auto &inner = AsSpatialJoin(*slot.get());
+		if (inner.join_type != JoinType::INNER || inner.aggregate) {
+			return;
+		}
+		auto get_side = inner.children[0]->type == LogicalOperatorType::LOGICAL_DELIM_GET   ? 0
+		                : inner.children[1]->type == LogicalOperatorType::LOGICAL_DELIM_GET ? 1
+		                                                                                    : 2;
+		if (get_side == 2 || HasOperator(*inner.children[1 - get_side], LogicalOperatorType::LOGICAL_DELIM_GET)) {
+			return;
+		}
+		auto get_index = inner.children[get_side]->Cast<LogicalDelimGet>().table_index;
+		auto outer_column = [&](const ColumnBinding &binding) -> unique_ptr<Expression> {
+			if (binding.table_index == get_index) {
+				return delim.duplicate_eliminated_columns[binding.column_index]->Copy();
+			}
+			return nullptr;
+		};
+		// Each condition must say no more than that the outer row is one of those that the values came from
+		for (auto &condition : delim.conditions) {
+			if (condition.comparison != ExpressionType::COMPARE_NOT_DISTINCT_FROM) {
+				return;
+			}
+			auto expr = condition.right->Copy();
+			ReplaceThrough(expr, projections);
+			if (!ReplaceColumns(expr, outer_column) || !expr->Equals(*condition.left)) {
+				return;
+			}
+		}
+
+		if (get_side == 1) {
+			inner.spatial.Flip();
+		}
+		auto &spatial = inner.spatial;
+		for (auto expr : {&spatial.left, &spatial.left_limit, &spatial.residual}) {
+			if (*expr) {
+				ReplaceColumns(*expr, outer_column);
+			}
+		}
+		auto left_columns = MapColumns(delim.left_projection_map, delim.children[0]->GetColumnBindings().size());
+		auto result = make_uniq<LogicalSpatialJoin>(delim.join_type, std::move(spatial), std::move(delim.children[0]),
+		                                            std::move(inner.children[1 - get_side]));
+		result->mark_index = delim.mark_index;
+		result->left_columns = std::move(left_columns);
+		CopyCardinality(delim, *result);
+		Finish(*result);
+		op = std::move(result);
+	}
+
+	//===------------------------------------------------------------------===//
+	// Aggregates
+	//===------------------------------------------------------------------===//
+	static bool IsSupported(const Expression &expr) {
+		auto &aggregate = expr.Cast<BoundAggregateExpression>();
+		static const unordered_set<string> NAMES {"count", "count_star", "sum", "sum_no_overflow", "min", "max", "avg"};
+		return NAMES.count(aggregate.function.name) && !aggregate.IsDistinct() && !aggregate.filter &&
+		       !aggregate.order_bys && aggregate.children.size() <= 1;
+	}
+
+	//! Counts and sums, by columns of one side: the pairs need not be made
+	bool Aggregate(unique_ptr<LogicalOperator> &op) {
+		auto &aggregate = op->Cast<LogicalAggregate>();
+		if (aggregate.grouping_sets.size() > 1 || !aggregate.grouping_functions.empty()) {
+			return false;
+		}
+		for (auto &expr : aggregate.expressions) {
+			if (!IsSupported(*expr)) {
+				return false;
+			}
+		}
+		reference<unique_ptr<LogicalOperator>> slot = aggregate.children[0];
+		vector<reference<LogicalProjection>> projections;
+		FollowProjections(slot, projections);
+		if (!IsSpatialJoin(*slot.get())) {
+			return false;
+		}
+		auto &join = AsSpatialJoin(*slot.get());
+		if (join.aggregate || !(join.join_type == JoinType::INNER || join.join_type == JoinType::RIGHT ||
+		                        join.join_type == JoinType::LEFT)) {
+			return false;
+		}
+
+		JoinTables tables(join);
+		auto spec = make_uniq<SpatialAggregate>();
+		spec->group_index = aggregate.group_index;
+		spec->aggregate_index = aggregate.aggregate_index;
+		auto side = JoinSide(JoinSide::NONE);
+		for (auto &group : aggregate.groups) {
+			auto expr = group->Copy();
+			ReplaceThrough(expr, projections);
+			side = JoinSide::CombineJoinSide(side, JoinSide::GetJoinSide(*expr, tables.left, tables.right));
+			if (expr->IsVolatile() || side == JoinSide::BOTH) {
+				return false;
+			}
+			spec->groups.push_back(std::move(expr));
+		}
+		spec->groups_from_left = side == JoinSide::LEFT;
+		// Rows that match nothing have a group, but for their own side's columns
+		if ((side == JoinSide::LEFT && join.join_type == JoinType::RIGHT) ||
+		    (side == JoinSide::RIGHT && join.join_type == JoinType::LEFT)) {
+			return false;
+		}
+		if (side == JoinSide::NONE && !aggregate.groups.empty()) {
+			return false;
+		}
+		// DuckDB's own tables of groups spill
+		if (side == JoinSide::LEFT && Cardinality(context, aggregate) > MAX_PROBED_GROUPS) {
+			return false;
+		}
+		for (auto &expr : aggregate.expressions) {
+			auto copy = expr->Copy();
+			for (auto &argument : copy->Cast<BoundAggregateExpression>().children) {
+				ReplaceThrough(argument, projections);
+				auto argument_side = JoinSide::GetJoinSide(*argument, tables.left, tables.right);
+				if (argument->IsVolatile() || argument_side == JoinSide::BOTH) {
+					return false;
+				}
+				spec->argument_from_left.push_back(argument_side != JoinSide::RIGHT);
+			}
+			spec->aggregates.push_back(std::move(copy));
+		}
+		join.aggregate = std::move(spec);
+		join.left_columns.clear();
+		join.right_columns.clear();
+		CopyCardinality(aggregate, join);
+		auto result = std::move(slot.get());
+		op = std::move(result);
+		return true;
+	}
+
+	//===------------------------------------------------------------------===//
+	// Columns
+	//===------------------------------------------------------------------===//
+	//! Columns that the operator above does not use stay below: the geometries, mostly
+	static void Prune(LogicalOperator &op) {
+		if (!IsSpatialJoin(*op.children[0]) || AsSpatialJoin(*op.children[0]).aggregate) {
+			return;
+		}
+		auto &join = AsSpatialJoin(*op.children[0]);
+		column_binding_set_t used;
+		LogicalOperatorVisitor::EnumerateExpressions(op, [&](unique_ptr<Expression> *expr) {
+			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+			    **expr, [&](const BoundColumnRefExpression &column) { used.insert(column.binding); });
+		});
+		auto prune = [&](LogicalOperator &child, vector<idx_t> &columns) {
+			auto bindings = child.GetColumnBindings();
+			vector<idx_t> kept;
+			for (auto column : columns) {
+				if (used.count(bindings[column])) {
+					kept.push_back(column);
+				}
+			}
+			return kept;
+		};
+		auto left_columns = prune(*join.children[0], join.left_columns);
+		auto right_columns = prune(*join.children[1], join.right_columns);
+		if (left_columns.empty() && right_columns.empty() && join.join_type != JoinType::MARK) {
+			// A chunk has columns, or no place for its rows
+			(join.left_columns.empty() ? right_columns : left_columns)
+			    .push_back(join.left_columns.empty() ? join.right_columns[0] : join.left_columns[0]);
+		}
+		join.left_columns = std::move(left_columns);
+		join.right_columns = std::move(right_columns);
+	}
+
+	ClientContext &context;
+	Optimizer &optimizer;
+};
+
+//===----------------------------------------------------------------------===//
+// Pushing the box of the build side
+//===----------------------------------------------------------------------===//
+void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan> &scans) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_FILTER:
+		FindProbeScans(*op.children[0], column, scans);
+		break;
+	case LogicalOperatorType::LOGICAL_PROJECTION: {
+		auto &projection = op.Cast<LogicalProjection>();
+		if (column.table_index != projection.table_index) {
+			return;
+		}
+		auto &expr = *projection.expressions[column.column_index];
+		if (expr.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF) {
+			FindProbeScans(*op.children[0], expr.Cast<BoundColumnRefExpression>().binding, scans);
+		}
+		break;
+	}
+	case LogicalOperatorType::LOGICAL_UNION: {
+		auto &set = op.Cast<LogicalSetOperation>();
+		if (column.table_index != set.table_index) {
+			return;
+		}
+		for (auto &child : op.children) {
+			FindProbeScans(*child, child->GetColumnBindings()[column.column_index], scans);
+		}
+		break;
+	}
+	case LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR:
+		if (IsSpatialJoin(op)) {
+			auto &join = AsSpatialJoin(op);
+			// Rows of the probe that this join drops or keeps, it would have dropped or kept without their neighbours
+			if (!join.aggregate && (join.join_type == JoinType::INNER || join.join_type == JoinType::LEFT ||
+			                        join.join_type == JoinType::SEMI || join.join_type == JoinType::ANTI)) {
+				FindProbeScans(*op.children[0], column, scans);
+			}
+		}
+		break;
+	case LogicalOperatorType::LOGICAL_GET: {
+		auto &get = op.Cast<LogicalGet>();
+		if (column.table_index != get.table_index || !get.function.filter_pushdown) {
+			return;
+		}
+		auto &column_ids = get.GetColumnIds();
+		if (column.column_index >= column_ids.size() || column_ids[column.column_index].IsVirtualColumn()) {
+			return;
+		}
+		get.ResolveOperatorTypes();
+		auto bindings = get.GetColumnBindings();
+		for (idx_t i = 0; i < bindings.size(); i++) {
+			if (bindings[i].column_index == column.column_index && get.types[i].id() == LogicalTypeId::GEOMETRY) {
+				if (!get.dynamic_filters) {
+					get.dynamic_filters = make_shared_ptr<DynamicTableFilterSet>();
+				}
+				scans.push_back(ProbeScan {get.dynamic_filters, column.column_index, get.types[i]});
+			}
+		}
+		break;
+	}
+	default:
+		break;
+	}
+}
+
+void PushBoxes(LogicalOperator &op) {
+	for (auto &child : op.children) {
+		PushBoxes(*child);
+	}
+	if (!IsSpatialJoin(op)) {
+		return;
+	}
+	auto &join = AsSpatialJoin(op);
+	switch (join.join_type) {
+	case JoinType::INNER:
+	case JoinType::RIGHT:
+	case JoinType::SEMI:
+	case JoinType::RIGHT_SEMI:
+	case JoinType::RIGHT_ANTI:
+		break;
+	default:
+		return; // rows of the probe that match nothing come out too
+	}
+	if (join.spatial.left_limit || join.spatial.left->GetExpressionType() != ExpressionType::BOUND_COLUMN_REF) {
+		return;
+	}
+	for (auto &term : join.spatial.condition.any_of) {
+		// EMPTY geometries have no box, but may be equal or near
+		if (term.empty_is_near ||
+		    (term.kind == vibespatial::JoinTerm::RELATE && term.predicate == vibe::PREDICATE_EQUALS)) {
+			return;
+		}
+	}
+	FindProbeScans(*join.children[0], join.spatial.left->Cast<BoundColumnRefExpression>().binding, join.probe_scans);
+}
+
+//===----------------------------------------------------------------------===//
+// The hooks
+//===----------------------------------------------------------------------===//
+void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
+
+bool HasOtherExtensions(ClientContext &context) {
+	for (auto &extension : OptimizerExtension::Iterate(context)) {
+		if (extension.optimize_function && extension.optimize_function != OptimizeSpatialJoins) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void HideBeforeOptimizing(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	if (HasOtherExtensions(input.context)) {
+		HideSpatialPredicates(*plan);
+	}
+}
+
+void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	bool hidden = RestoreSpatialPredicates(*plan);
+	// A recursive CTE runs its plan again and again: DuckDB's own joins are made for that
+	if (!HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
+		SpatialJoinRewriter(input.context, input.optimizer).Rewrite(plan);
+		PushBoxes(*plan);
+	}
+	if (!hidden) {
+		return;
+	}
+	// Those that ran before us saw nothing: let them see what is left
+	for (auto &extension : OptimizerExtension::Iterate(input.context)) {
+		if (extension.optimize_function == OptimizeSpatialJoins) {
+			break;
+		}
+		if (extension.optimize_function) {
+			OptimizerExtensionInput other {input.context, input.optimizer, extension.optimizer_info.get()};
+			extension.optimize_function(other, plan);
+		}
+	}
+}
+
+} // namespace
+
+void RegisterSpatialJoin(ExtensionLoader &loader) {
+	OptimizerExtension extension;
+	extension.pre_optimize_function = HideBeforeOptimizing;
+	extension.optimize_function = OptimizeSpatialJoins;
+	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+}
+
+} // namespace duckdb

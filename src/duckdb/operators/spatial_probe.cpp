@@ -1,0 +1,129 @@
+#include "duckdb/operators/spatial_probe.hpp"
+
+#include "duckdb/main/client_context.hpp"
+
+namespace duckdb {
+
+SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op)
+    : probe_rows(STANDARD_VECTOR_SIZE), context(context), op(op), key_executor(context, op.probe_keys),
+      residual_gather(*op.layout, op.residual_right), residual_sel(STANDARD_VECTOR_SIZE) {
+	vector<LogicalType> types;
+	for (auto &key : op.probe_keys) {
+		types.push_back(key->return_type);
+	}
+	keys.Initialize(Allocator::Get(context), types);
+	if (op.residual) {
+		residual_executor = make_uniq<ExpressionExecutor>(context, *op.residual);
+		vector<LogicalType> residual_types;
+		for (auto column : op.residual_left) {
+			residual_types.push_back(op.children[0].get().types[column]);
+		}
+		for (auto column : op.residual_right) {
+			residual_types.push_back(op.layout->GetTypes()[column]);
+		}
+		residual_chunk.InitializeEmpty(residual_types);
+	}
+}
+
+void SpatialProbe::Begin(DataChunk &chunk, SpatialBuild &build_p) {
+	input = chunk;
+	build = build_p;
+	if (probed_build != build) {
+		if (probe) {
+			counts.Add(probe->counts);
+		}
+		auto &client = context;
+		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), [&client]() {
+			if (client.IsInterrupted()) {
+				throw InterruptException();
+			}
+		});
+		bool one_is_enough =
+		    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
+		probe->SetFirstOnly(one_is_enough && !op.residual);
+		probed_build = build;
+	}
+	auto count = chunk.size();
+	probed_rows += count;
+	keys.Reset();
+	key_executor.Execute(chunk, keys);
+	UnifiedVectorFormat format;
+	keys.data[0].ToUnifiedFormat(count, format);
+	auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
+	for (idx_t i = 0; i < count; i++) {
+		auto at = format.sel->get_index(i);
+		if (format.validity.RowIsValid(at)) {
+			tile[i].data = const_data_ptr_cast(geometries[at].GetData());
+			tile[i].size = NumericCast<uint32_t>(geometries[at].GetSize());
+		} else {
+			tile[i].data = nullptr;
+		}
+	}
+	bool has_limits = op.probe_keys.size() > 1;
+	if (has_limits) {
+		UnifiedVectorFormat limit_format;
+		keys.data[1].ToUnifiedFormat(count, limit_format);
+		auto values = UnifiedVectorFormat::GetData<double>(limit_format);
+		for (idx_t i = 0; i < count; i++) {
+			auto at = limit_format.sel->get_index(i);
+			limits[i] = limit_format.validity.RowIsValid(at) ? values[at] : vibespatial::JoinCondition::NO_LIMIT;
+		}
+	}
+	memset(found, 0, sizeof(found));
+	bool one_is_enough =
+	    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
+	probe->Begin(tile, count, has_limits ? limits : nullptr, one_is_enough ? found : nullptr);
+}
+
+idx_t SpatialProbe::ApplyResidual(idx_t count) {
+	idx_t column = 0;
+	for (auto left : op.residual_left) {
+		residual_chunk.data[column++].Slice(input->data[left], probe_rows, count);
+	}
+	auto &gathered = residual_gather.Gather(*build, build_rows, count);
+	for (idx_t i = 0; i < op.residual_right.size(); i++) {
+		residual_chunk.data[column++].Reference(gathered.data[i]);
+	}
+	residual_chunk.SetCardinality(count);
+	auto kept = residual_executor->SelectExpression(residual_chunk, residual_sel);
+	for (idx_t i = 0; i < kept; i++) {
+		auto from = residual_sel.get_index(i);
+		probe_rows.set_index(i, probe_rows.get_index(from));
+		build_rows[i] = build_rows[from];
+	}
+	return kept;
+}
+
+idx_t SpatialProbe::Next() {
+	while (true) {
+		if (context.IsInterrupted()) {
+			throw InterruptException();
+		}
+		idx_t count = probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+		if (count == 0) {
+			return 0;
+		}
+		if (op.residual) {
+			count = ApplyResidual(count);
+		}
+		for (idx_t i = 0; i < count; i++) {
+			found[probe_rows.get_index(i)] = true;
+		}
+		if (op.MarksBuild()) {
+			for (idx_t i = 0; i < count; i++) {
+				build->SetMatched(build_rows[i]);
+			}
+		}
+		pairs += count;
+		if (count > 0) {
+			return count;
+		}
+	}
+}
+
+void SpatialProbe::FindAll() {
+	while (Next() > 0) {
+	}
+}
+
+} // namespace duckdb

@@ -1,0 +1,68 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/spatial_probe.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/execution/expression_executor.hpp"
+#include "duckdb/operators/spatial_build.hpp"
+
+namespace duckdb {
+
+//! One thread's probes: the pairs of a chunk and a build side that meet the whole condition
+class SpatialProbe {
+public:
+	SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op);
+
+	void Begin(DataChunk &input, SpatialBuild &build);
+	//! The next pairs; 0 at the end of the chunk
+	idx_t Next();
+	//! Next() until the end, for those who only need `found`
+	void FindAll();
+
+	//! The pairs of the last Next()
+	SelectionVector probe_rows;
+	uint32_t build_rows[STANDARD_VECTOR_SIZE];
+	//! Rows of the chunk that met something so far
+	bool found[STANDARD_VECTOR_SIZE];
+
+	SpatialBuild &Build() {
+		return *build;
+	}
+	DataChunk &Input() {
+		return *input;
+	}
+	//! What all chunks so far came to
+	void AddTo(vibespatial::JoinCounts &total) const {
+		total.Add(counts);
+		if (probe) {
+			total.Add(probe->counts);
+		}
+	}
+	idx_t probed_rows = 0;
+	idx_t pairs = 0;
+	double seconds = 0;
+
+private:
+	idx_t ApplyResidual(idx_t count);
+
+	ClientContext &context;
+	const PhysicalSpatialJoin &op;
+	optional_ptr<SpatialBuild> build;
+	optional_ptr<DataChunk> input;
+	ExpressionExecutor key_executor;
+	DataChunk keys;
+	vibespatial::JoinRow tile[STANDARD_VECTOR_SIZE];
+	double limits[STANDARD_VECTOR_SIZE];
+	unique_ptr<vibespatial::JoinProbe> probe;
+	optional_ptr<SpatialBuild> probed_build;
+	//! Of the builds before
+	vibespatial::JoinCounts counts;
+
+	unique_ptr<ExpressionExecutor> residual_executor;
+	DataChunk residual_chunk;
+	BuildGather residual_gather;
+	SelectionVector residual_sel;
+};
+
+} // namespace duckdb

@@ -1,0 +1,250 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/cell_index.hpp
+//
+// Promise: exact, the answer of vibe::LocateInElement for every area and every point. Which of many areas hold a point:
+// a grid of cells over all of them, finer where there are many edges. A cell that an area fills answers at once ("true
+// hit"); a cell that edges of an area pass through knows on which side of them its reference point lies, and the point
+// looks at these few edges only.
+//
+// Why it is exact. Columns and rows are monotone functions of x and y, so everything between two points of a cell is in
+// that cell, and edges are registered with room for rounding in every cell that they meet. The status of a point is the
+// status of the reference point, changed by every edge that the way between them crosses: along y = p.y to x = ref.x, then
+// along x = ref.x. The way is thought of as moved by an infinitely small (e, e^2), so it meets no vertex and no corner of
+// it lies on an edge; a point that is not on an edge keeps its status when moved so little.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/parallel.hpp"
+#include "vibe/shape.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vibespatial {
+
+class CellIndex {
+public:
+	//! What an index is made of, for EXPLAIN
+	struct Figures {
+		uint64_t areas = 0;
+		uint64_t edges = 0;         // of the areas
+		uint64_t grids = 0;         // the first and those inside its cells
+		uint64_t cells = 0;         // of all grids
+		uint64_t full_cells = 0;    // cells that only know areas that fill them
+		uint64_t partial_cells = 0; // cells with edges in them
+		uint64_t stored_vertices = 0;
+		uint64_t largest_cell = 0; // the most edges that a point may have to look at
+	};
+
+	//! areas[i] is an area in one element (element_count == 1, not mixed) that may go once the index is built; a null
+	//! pointer is left out. Null when the index would hold more than memory_limit bytes even with coarse cells, as with
+	//! areas that overlap heavily: a tree of boxes serves these better.
+	static std::unique_ptr<CellIndex> Build(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
+	                                        Parallel &parallel);
+	~CellIndex();
+
+	size_t MemoryUsage() const;
+	const Figures &GetFigures() const {
+		return figures;
+	}
+
+	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true
+	template <class HIT>
+	void Locate(const vibe::Vec2 &p, HIT &&hit) const;
+
+	//! The same for many points, whose memory accesses overlap: hit(point, area, location), points in order; true ends
+	//! this point
+	template <class HIT>
+	void LocateMany(const double *x, const double *y, size_t count, HIT &&hit) const;
+
+private:
+	friend class CellIndexBuilder;
+
+	//! A word says what is in a cell: its kind in the two highest bits, then an area or a place in the pool
+	enum Kind : uint32_t { NOTHING = 0, FULL = 1, LIST = 2, GRID = 3 };
+	static constexpr uint32_t KIND_SHIFT = 30;
+	static constexpr uint32_t MAX_VALUE = (1u << KIND_SHIFT) - 1;
+
+	//! The pool is addressed in units, and made of chunks
+	struct alignas(16) Unit {
+		uint8_t bytes[16];
+	};
+	static constexpr uint32_t CHUNK_SHIFT = 14;
+	static constexpr uint32_t CHUNK_UNITS = 1u << CHUNK_SHIFT;
+
+	//! Columns and rows of cells; in the pool the words follow
+	struct Grid {
+		double min_x, min_y;
+		double columns_per_x, rows_per_y;
+		double width, height;
+		uint32_t last_column, last_row;
+		uint32_t *words; // row after row
+
+		static uint32_t Place(double at, uint32_t last) {
+			// NaN becomes 0; two comparisons that need no branch
+			const double most = static_cast<int32_t>(last);
+			at = at > 0 ? at : 0;
+			return static_cast<uint32_t>(static_cast<int32_t>(at < most ? at : most));
+		}
+		uint32_t Column(double x) const {
+			return Place((x - min_x) * columns_per_x, last_column);
+		}
+		uint32_t Row(double y) const {
+			return Place((y - min_y) * rows_per_y, last_row);
+		}
+		size_t CellOf(uint32_t column, uint32_t row) const {
+			return size_t(row) * (size_t(last_column) + 1) + column;
+		}
+		//! Lies in its cell with much room for rounding
+		vibe::Vec2 Reference(uint32_t column, uint32_t row) const {
+			return vibe::Vec2 {min_x + (column + 0.5) * width, min_y + (row + 0.5) * height};
+		}
+	};
+
+	//! Head of a list in the pool: then its Partials, the areas that fill the cell, and from the next whole unit on the
+	//! vertices of the partials
+	struct List {
+		uint32_t partial_count;
+		uint32_t full_count;
+	};
+	//! Edges of one area in the cell, by at most 64 vertices
+	struct Partial {
+		uint64_t edges; // bit i: vertices i and i + 1 are an edge
+		uint32_t area;
+		uint8_t vertices;
+		bool inside; // the reference point is
+		bool more;   // the next one has more edges of the same area
+	};
+
+	CellIndex() = default;
+
+	const Unit *At(uint32_t value) const {
+		return chunks[value >> CHUNK_SHIFT] + (value & (CHUNK_UNITS - 1));
+	}
+	static const vibe::Vec2 *VerticesOf(const List &list) {
+		const size_t head = sizeof(List) + list.partial_count * sizeof(Partial) + list.full_count * sizeof(uint32_t);
+		return reinterpret_cast<const vibe::Vec2 *>(&list) + (head + sizeof(Unit) - 1) / sizeof(Unit);
+	}
+
+	//! Where p lies in the area of `partial`; moves on to the next area
+	static vibe::Location LocateAmong(const Partial *&partial, const vibe::Vec2 *&vertices, const vibe::Vec2 &reference,
+	                                  const vibe::Vec2 &p);
+
+	//! What the word of p's cell says
+	template <class HIT>
+	void Answer(uint32_t word, const Grid &grid, const vibe::Vec2 &p, HIT &hit) const {
+		const uint32_t value = word & MAX_VALUE;
+		if (word >> KIND_SHIFT == FULL) {
+			hit(value, vibe::LOC_INTERIOR);
+			return;
+		}
+		if (word >> KIND_SHIFT != LIST) {
+			return;
+		}
+		const List &list = *reinterpret_cast<const List *>(At(value));
+		const Partial *partials = reinterpret_cast<const Partial *>(&list + 1);
+		const uint32_t *full = reinterpret_cast<const uint32_t *>(partials + list.partial_count);
+		for (uint32_t i = 0; i < list.full_count; i++) {
+			if (hit(full[i], vibe::LOC_INTERIOR)) {
+				return;
+			}
+		}
+		if (list.partial_count == 0) {
+			return;
+		}
+		const vibe::Vec2 *vertices = VerticesOf(list);
+		const vibe::Vec2 reference = grid.Reference(grid.Column(p.x), grid.Row(p.y));
+		const Partial *end = partials + list.partial_count;
+		while (partials < end) {
+			const uint32_t area = partials->area;
+			const auto location = LocateAmong(partials, vertices, reference, p);
+			if (location != vibe::LOC_EXTERIOR && hit(area, location)) {
+				return;
+			}
+		}
+	}
+
+	vibe::Box box = vibe::Box::Empty();
+	Grid top {};
+	std::vector<uint32_t> top_words;
+	std::vector<Unit *> chunks;                  // where each chunk of the pool is
+	std::vector<std::unique_ptr<Unit[]>> memory; // what they are part of
+	size_t pool_units = 0;
+	Figures figures;
+};
+
+template <class HIT>
+void CellIndex::Locate(const vibe::Vec2 &p, HIT &&hit) const {
+	if (!box.Covers(p.x, p.y)) {
+		return;
+	}
+	const Grid *grid = &top;
+	uint32_t word = grid->words[grid->CellOf(grid->Column(p.x), grid->Row(p.y))];
+	while (word >> KIND_SHIFT == GRID) {
+		grid = reinterpret_cast<const Grid *>(At(word & MAX_VALUE));
+		word = grid->words[grid->CellOf(grid->Column(p.x), grid->Row(p.y))];
+	}
+	Answer(word, *grid, p, hit);
+}
+
+template <class HIT>
+void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &&hit) const {
+	constexpr size_t BLOCK = 64;
+	const uint32_t *cell[BLOCK];
+	const Grid *grid[BLOCK];
+	uint32_t word[BLOCK];
+	uint8_t waiting[BLOCK];
+	for (size_t begin = 0; begin < count; begin += BLOCK) {
+		const size_t here = count - begin < BLOCK ? count - begin : BLOCK;
+		static constexpr uint32_t OUTSIDE = 0;
+		for (size_t i = 0; i < here; i++) {
+			const vibe::Vec2 p {x[begin + i], y[begin + i]};
+			const bool inside = box.Covers(p.x, p.y);
+			cell[i] = inside ? &top.words[top.CellOf(top.Column(p.x), top.Row(p.y))] : &OUTSIDE;
+			grid[i] = &top;
+			__builtin_prefetch(cell[i]);
+		}
+		size_t left = 0;
+		for (size_t i = 0; i < here; i++) {
+			word[i] = *cell[i];
+			if (word[i] >> KIND_SHIFT >= LIST) {
+				const Unit *next = At(word[i] & MAX_VALUE);
+				__builtin_prefetch(next);
+				__builtin_prefetch(next + 4);
+				waiting[left] = static_cast<uint8_t>(i);
+				left += word[i] >> KIND_SHIFT == GRID;
+			}
+		}
+		while (left > 0) {
+			for (size_t k = 0; k < left; k++) {
+				const size_t i = waiting[k];
+				const vibe::Vec2 p {x[begin + i], y[begin + i]};
+				grid[i] = reinterpret_cast<const Grid *>(At(word[i] & MAX_VALUE));
+				cell[i] = &grid[i]->words[grid[i]->CellOf(grid[i]->Column(p.x), grid[i]->Row(p.y))];
+				__builtin_prefetch(cell[i]);
+			}
+			size_t still = 0;
+			for (size_t k = 0; k < left; k++) {
+				const size_t i = waiting[k];
+				word[i] = *cell[i];
+				if (word[i] >> KIND_SHIFT >= LIST) {
+					const Unit *next = At(word[i] & MAX_VALUE);
+					__builtin_prefetch(next);
+					__builtin_prefetch(next + 4);
+					waiting[still] = static_cast<uint8_t>(i);
+					still += word[i] >> KIND_SHIFT == GRID;
+				}
+			}
+			left = still;
+		}
+		for (size_t i = 0; i < here; i++) {
+			if (word[i] != 0) {
+				auto hit_point = [&](uint32_t area, vibe::Location location) { return hit(begin + i, area, location); };
+				Answer(word[i], *grid[i], vibe::Vec2 {x[begin + i], y[begin + i]}, hit_point);
+			}
+		}
+	}
+}
+
+} // namespace vibespatial

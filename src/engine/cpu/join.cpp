@@ -1,0 +1,740 @@
+#include "engine/cpu/join.hpp"
+
+#include "engine/cpu/prepared.hpp"
+#include "geometry/error.hpp"
+#include "geometry/wkb.hpp"
+#include "vibe/distance.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace vibespatial {
+
+using vibe::Box;
+using vibe::ShapeView;
+using vibe::Vec2;
+
+//! Rows that one step of a parallel loop takes
+static constexpr size_t ROWS_PER_STEP = 8192;
+//! A shape is kept for the whole join from this many bytes of WKB: below, reading it again costs little
+static constexpr uint32_t BYTES_TO_KEEP_SHAPE = 1024;
+//! No shapes are kept for more rows than this: their slots alone would take the memory
+static constexpr size_t MAX_ROWS_WITH_SHAPES = 4u << 20;
+//! A geometry of more parts than this is one item of the tree
+static constexpr size_t MAX_PARTS = 16384;
+//! Building cells takes about as long as asking the tree about one point for so many vertices
+static constexpr uint64_t VERTICES_PER_POINT = 4;
+//! Points against one probed area: bands pay from here
+static constexpr size_t POINTS_FOR_LOCATOR = 16;
+static constexpr uint32_t VERTICES_FOR_LOCATOR = 32;
+//! Points that the cells are asked about at once, and rows whose bytes are fetched ahead
+static constexpr size_t POINTS_PER_RUN = 512;
+static constexpr size_t PREFETCH = 16;
+//! Work between two polls, in steps of about 10 ns
+static constexpr uint64_t WORK_PER_POLL = 1u << 20;
+
+//===----------------------------------------------------------------------===//
+// Reading rows
+//===----------------------------------------------------------------------===//
+namespace {
+
+constexpr size_t POINT_BYTES = 21;
+
+//! A POINT with X and Y in front, finite
+inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
+	if (row.size < POINT_BYTES || row.size > POINT_BYTES + 2 * sizeof(double)) {
+		return false;
+	}
+	uint32_t code;
+	std::memcpy(&code, row.data + 1, sizeof(code));
+	if (code % 1000 != 1) {
+		return false;
+	}
+	point.x = LoadDouble(row.data + 5);
+	point.y = LoadDouble(row.data + 13);
+	return vibe::IsFinite(point.x) && vibe::IsFinite(point.y);
+}
+
+//! The box of each part, and what a shape would make of the whole
+struct PartBoxes {
+	Box whole = Box::Empty();
+	std::vector<Box> *parts;
+	bool polygon = false;
+	//! A shape has something of it: rings of fewer than three places are nothing
+	bool content = false;
+	bool finite = true;
+	uint64_t vertices = 0;
+
+	void Part(vibe::Family family) {
+		polygon = family == vibe::FAMILY_POLYGON;
+		if (parts) {
+			parts->push_back(Box::Empty());
+		}
+	}
+	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+		Box box = Box::Empty();
+		double sum = 0;
+		for (uint32_t i = 0; i < count; i++) {
+			double x = LoadDouble(coords + i * stride), y = LoadDouble(coords + i * stride + 8);
+			sum += (x - x) + (y - y);
+			box.Add(x, y);
+		}
+		finite = finite && sum == 0;
+		vertices += count;
+		if (!content && count > 0) {
+			content = !polygon || HasArea(count, coords, stride);
+		}
+		whole.Add(box);
+		if (parts) {
+			parts->back().Add(box);
+		}
+	}
+	static bool HasArea(uint32_t count, const uint8_t *coords, size_t stride) {
+		uint32_t places = 1;
+		for (uint32_t i = 1; i < count && places < 4; i++) {
+			places += std::memcmp(coords + i * stride, coords + (i - 1) * stride, 16) != 0 &&
+			          (LoadDouble(coords + i * stride) != LoadDouble(coords + (i - 1) * stride) ||
+			           LoadDouble(coords + i * stride + 8) != LoadDouble(coords + (i - 1) * stride + 8));
+		}
+		return places >= 4;
+	}
+};
+
+bool IsAreaType(const JoinRow &row) {
+	uint32_t code;
+	std::memcpy(&code, row.data + 1, sizeof(code));
+	return code % 1000 == 3 || code % 1000 == 6;
+}
+
+//! Everything within `distance` of a box, by the distances that are computed
+Box Grow(const Box &box, double distance) {
+	constexpr double INF = std::numeric_limits<double>::infinity();
+	double by = distance * (1 + 1e-9);
+	return Box {std::nextafter(box.min_x - by, -INF), std::nextafter(box.min_y - by, -INF),
+	            std::nextafter(box.max_x + by, INF), std::nextafter(box.max_y + by, INF)};
+}
+
+vibe::Matrix PointAreaMatrix(vibe::Location location) {
+	using namespace vibe;
+	return Cell(LOC_INTERIOR, location, 0) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2) | Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
+}
+
+bool IsSingleArea(const ShapeView &view) {
+	return view.element_count == 1 && !view.mixed && view.dimension == 2;
+}
+
+size_t ShapeBytes(const ShapeView &view) {
+	return sizeof(Shape) + view.vertex_count * (2 * sizeof(double) + sizeof(uint32_t) + 3) +
+	       view.ring_count * sizeof(vibe::ShapeRing) + view.point_count * sizeof(Vec2) + 256;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The index
+//===----------------------------------------------------------------------===//
+double JoinCondition::Effective(double value) const {
+	if (value != value) {
+		return compared ? std::numeric_limits<double>::infinity() : -1;
+	}
+	return strict ? std::nextafter(value, NO_LIMIT) : value;
+}
+
+JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p)
+    : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {} {
+	for (auto &term : condition.any_of) {
+		if (term.kind == JoinTerm::RELATE) {
+			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
+				auto matrix = PointAreaMatrix(location);
+				answers.point_probes[location] |= vibe::Holds(term.predicate, matrix, 0, 2);
+				answers.area_probes[location] |= vibe::Holds(term.predicate, vibe::Transpose(matrix), 2, 0);
+			}
+			answers.equal_points |= vibe::Holds(term.predicate, vibe::Cell(0, 0, 0) | vibe::Cell(2, 2, 2), 0, 0);
+			empty_equals_empty |= term.predicate == vibe::PREDICATE_EQUALS;
+		} else {
+			only_relate = false;
+			uses_boxes |= term.kind == JoinTerm::BOXES;
+			empty_is_near |= term.kind == JoinTerm::DISTANCE && term.empty_is_near;
+		}
+	}
+}
+
+JoinIndex::~JoinIndex() {
+	for (auto &slot : shapes) {
+		delete slot.load();
+	}
+}
+
+size_t JoinIndex::EstimateMemory(size_t count) {
+	return count * (sizeof(JoinRow) + sizeof(Box) + sizeof(uint32_t)) + BoxTree::EstimateMemory(count) +
+	       (count <= MAX_ROWS_WITH_SHAPES ? count * sizeof(void *) : 0);
+}
+
+void JoinIndex::Build(Parallel &parallel) {
+	size_t count = rows.size();
+	struct Share {
+		std::vector<Box> boxes;
+		std::vector<uint32_t> owners;
+		std::vector<uint32_t> empties;
+		Box bounds = Box::Empty();
+		bool all_points = true;
+		bool several_parts = false;
+		uint64_t area_vertices = 0;
+	};
+	size_t steps = (count + ROWS_PER_STEP - 1) / ROWS_PER_STEP;
+	std::vector<Share> shares(steps);
+	bool only_boxes = !only_relate && condition.any_of.size() == 1 && uses_boxes;
+	parallel.For(steps, [&](size_t step) {
+		auto &share = shares[step];
+		std::vector<Box> part_boxes;
+		GeometryBatch scratch;
+		for (size_t i = step * ROWS_PER_STEP; i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
+			auto &row = rows[i];
+			Box box = Box::Empty();
+			part_boxes.clear();
+			double grow = limits.empty() ? 0 : condition.Effective(limits[i]);
+			if (!(grow >= 0) && (condition.any_of.size() > 1 || condition.limit_from == JoinLimit::SUM)) {
+				grow = 0; // another term may hold, or the probe's part be larger
+			}
+			Vec2 point;
+			if (!row.data || !(grow >= 0)) {
+				// never near anything
+			} else if (ReadPoint(row, point)) {
+				box.Add(point.x, point.y);
+			} else {
+				PartBoxes reader;
+				reader.parts = uses_boxes ? nullptr : &part_boxes;
+				VisitWkb(row.data, row.size, reader);
+				if (!reader.finite && !only_boxes) {
+					Shape unused;
+					BuildShape(row.data, row.size, scratch, unused); // says what is wrong
+				}
+				if (!reader.content && !uses_boxes) {
+					share.empties.push_back(static_cast<uint32_t>(i));
+				} else {
+					box = reader.whole;
+					share.all_points = false;
+					if (IsAreaType(row)) {
+						share.area_vertices += reader.vertices;
+					}
+				}
+			}
+			bool empty = box.IsEmpty();
+			if (!empty) {
+				share.bounds.Add(grow > 0 ? Grow(box, grow) : box);
+			}
+			if (empty || part_boxes.size() < 2 || part_boxes.size() > MAX_PARTS) {
+				share.boxes.push_back(!empty && grow > 0 ? Grow(box, grow) : box);
+				share.owners.push_back(static_cast<uint32_t>(i));
+				continue;
+			}
+			share.several_parts = true;
+			for (auto &part : part_boxes) {
+				share.boxes.push_back(!part.IsEmpty() && grow > 0 ? Grow(part, grow) : part);
+				share.owners.push_back(static_cast<uint32_t>(i));
+			}
+		}
+	});
+
+	all_points = true;
+	bool several_parts = false;
+	size_t items = 0;
+	std::vector<size_t> first_item;
+	for (auto &share : shares) {
+		all_points &= share.all_points;
+		several_parts |= share.several_parts;
+		area_vertices += share.area_vertices;
+		bounds.Add(share.bounds);
+		empties.insert(empties.end(), share.empties.begin(), share.empties.end());
+		first_item.push_back(items);
+		items += share.boxes.size();
+	}
+	std::vector<Box> boxes(items);
+	if (several_parts) {
+		item_row.resize(items);
+	}
+	if (all_points) {
+		points.resize(count);
+	}
+	parallel.For(steps, [&](size_t step) {
+		auto &share = shares[step];
+		std::copy(share.boxes.begin(), share.boxes.end(), boxes.begin() + first_item[step]);
+		if (several_parts) {
+			std::copy(share.owners.begin(), share.owners.end(), item_row.begin() + first_item[step]);
+		}
+		for (size_t i = step * ROWS_PER_STEP; all_points && i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
+			if (!rows[i].data || !ReadPoint(rows[i], points[i])) {
+				points[i] = Vec2 {NAN, NAN}; // NULL or EMPTY
+			}
+		}
+		share = Share();
+	});
+	tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
+	if (!all_points && count <= MAX_ROWS_WITH_SHAPES) {
+		shapes = std::vector<std::atomic<Shape *>>(count);
+		for (auto &slot : shapes) {
+			slot.store(nullptr, std::memory_order_relaxed);
+		}
+	}
+	points_before_cells = area_vertices / VERTICES_PER_POINT;
+	if (!only_relate || area_vertices == 0 || shapes.empty()) {
+		cells_refused = true;
+	}
+}
+
+void JoinIndex::ExpectPoints(uint64_t expected_points) {
+	if (expected_points >= area_vertices / VERTICES_PER_POINT) {
+		points_before_cells = 0;
+	}
+}
+
+const ShapeView *JoinIndex::CachedShape(uint32_t row) const {
+	auto shape = row < shapes.size() ? shapes[row].load(std::memory_order_acquire) : nullptr;
+	return shape ? &shape->View() : nullptr;
+}
+
+const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
+	if (auto view = CachedShape(row)) {
+		return *view;
+	}
+	auto shape = std::make_unique<Shape>();
+	GeometryBatch scratch;
+	BuildShape(rows[row].data, rows[row].size, scratch, *shape);
+	Shape *expected = nullptr;
+	if (shapes[row].compare_exchange_strong(expected, shape.get(), std::memory_order_acq_rel)) {
+		shape_bytes += ShapeBytes(shape->View());
+		return shape.release()->View();
+	}
+	return expected->View();
+}
+
+const CellIndex *JoinIndex::Cells(uint64_t probes) {
+	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
+		return ready;
+	}
+	if (cells_refused.load(std::memory_order_relaxed) || (points_seen += probes) < points_before_cells) {
+		return nullptr;
+	}
+	cell_work.Run([this](Parallel &parallel) { BuildCells(parallel); });
+	return ready_cells.load(std::memory_order_acquire);
+}
+
+void JoinIndex::BuildCells(Parallel &parallel) {
+	auto begin = std::chrono::steady_clock::now();
+	std::vector<const ShapeView *> areas(rows.size());
+	std::vector<Box> other_boxes(rows.size(), Box::Empty());
+	std::vector<std::unique_ptr<Shape>> small(rows.size());
+	std::atomic<size_t> small_bytes {0};
+	std::atomic<bool> has_others {false};
+	parallel.For((rows.size() + 255) / 256, [&](size_t step) {
+		if (shape_bytes + small_bytes > cell_memory) {
+			return;
+		}
+		GeometryBatch scratch;
+		for (size_t i = step * 256; i < std::min(rows.size(), (step + 1) * 256); i++) {
+			if (!rows[i].data) {
+				continue;
+			}
+			Vec2 point;
+			if (ReadPoint(rows[i], point)) {
+				other_boxes[i].Add(point.x, point.y);
+				has_others = true;
+				continue;
+			}
+			if (rows[i].size < BYTES_TO_KEEP_SHAPE) {
+				small[i] = std::make_unique<Shape>();
+				BuildShape(rows[i].data, rows[i].size, scratch, *small[i]);
+				small_bytes += ShapeBytes(small[i]->View());
+			}
+			auto &view = small[i] ? small[i]->View() : KeepShape(static_cast<uint32_t>(i));
+			if (IsSingleArea(view)) {
+				areas[i] = &view;
+			} else if (view.dimension >= 0) {
+				other_boxes[i] = view.box;
+				has_others = true;
+			}
+		}
+	});
+	if (shape_bytes + small_bytes <= cell_memory) {
+		cells = CellIndex::Build(areas, cell_memory - shape_bytes - small_bytes, parallel);
+	}
+	if (cells && has_others) {
+		others = std::make_unique<BoxTree>(other_boxes.data(), other_boxes.size(), parallel);
+	}
+	cell_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+	if (cells) {
+		ready_cells.store(cells.get(), std::memory_order_release);
+	} else {
+		cells_refused = true;
+	}
+}
+
+size_t JoinIndex::MemoryUsage() const {
+	size_t bytes = rows.capacity() * sizeof(JoinRow) + limits.capacity() * sizeof(double) +
+	               (tree ? tree->MemoryUsage() : 0) + item_row.capacity() * sizeof(uint32_t) +
+	               points.capacity() * sizeof(Vec2) + empties.capacity() * sizeof(uint32_t) +
+	               shapes.capacity() * sizeof(void *) + shape_bytes;
+	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
+		bytes += ready->MemoryUsage() + (others ? others->MemoryUsage() : 0);
+	}
+	return bytes;
+}
+
+std::string JoinIndex::Describe() const {
+	std::string text = item_row.empty() ? "tree" : "tree of parts";
+	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
+		auto &figures = ready->GetFigures();
+		text += ", " + std::to_string(figures.cells) + " cells (" + std::to_string(figures.full_cells) + " full, " +
+		        std::to_string(figures.partial_cells) + " with edges)";
+	}
+	return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Probing
+//===----------------------------------------------------------------------===//
+JoinProbe::JoinProbe(JoinIndex &index_p, std::function<void()> poll_p) : index(index_p), poll(std::move(poll_p)) {
+}
+
+void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_limits_p, const bool *done_p) {
+	tile = tile_p;
+	count = count_p;
+	row_limits = row_limits_p;
+	done = done_p;
+	row = SIZE_MAX;
+	candidate = 0;
+	candidates.clear();
+	kinds.resize(count);
+	xs.resize(count);
+	ys.resize(count);
+	hits.clear();
+	next_hit = 0;
+	size_t point_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (i + PREFETCH < count) {
+			__builtin_prefetch(tile[i + PREFETCH].data);
+		}
+		Vec2 point;
+		if (!tile[i].data) {
+			kinds[i] = ABSENT;
+		} else if (ReadPoint(tile[i], point)) {
+			kinds[i] = POINT;
+			xs[i] = point.x;
+			ys[i] = point.y;
+			point_count++;
+		} else {
+			kinds[i] = OTHER;
+		}
+	}
+	cells = point_count > 0 ? index.Cells(point_count) : nullptr;
+}
+
+//! Asks the cells about a run of points at once: their memory accesses overlap
+void JoinProbe::LocateRun() {
+	size_t end = row;
+	while (end < count && end < row + POINTS_PER_RUN && kinds[end] == POINT) {
+		end++;
+	}
+	hits.clear();
+	next_hit = 0;
+	auto first = static_cast<uint32_t>(row);
+	cells->LocateMany(xs.data() + row, ys.data() + row, end - row,
+	                  [&](size_t point, uint32_t area, vibe::Location location) {
+		                  if (!index.answers.point_probes[location]) {
+			                  return false;
+		                  }
+		                  hits.push_back(Hit {first + static_cast<uint32_t>(point), area});
+		                  return first_only;
+	                  });
+	work += 2 * (end - row) + hits.size();
+	row = end - 1;
+}
+
+bool JoinProbe::NextRow() {
+	candidates.clear();
+	candidate = 0;
+	do {
+		row++; // from SIZE_MAX to 0 at first
+		if (row >= count) {
+			return false;
+		}
+	} while (kinds[row] == ABSENT || (done && done[row]));
+	if (cells && kinds[row] == POINT && !index.others) {
+		LocateRun();
+		return true;
+	}
+	if (work >= WORK_PER_POLL) {
+		work = 0;
+		poll();
+	}
+	has_shape = false;
+	certain = false;
+	locator.reset();
+	FindCandidates(row);
+	return true;
+}
+
+void JoinProbe::FindCandidates(size_t current) {
+	if (cells && kinds[current] == POINT) {
+		certain = true;
+		cells->Locate(Vec2 {xs[current], ys[current]}, [&](uint32_t area, vibe::Location location) {
+			if (index.answers.point_probes[location]) {
+				candidates.push_back(area);
+			}
+			return false;
+		});
+		work++;
+		if (index.others) {
+			size_t from = candidates.size();
+			index.others->Visit(Box {xs[current], ys[current], xs[current], ys[current]}, [&](uint32_t item) {
+				candidates.push_back(item);
+				return false;
+			});
+			auto keep = std::remove_if(candidates.begin() + static_cast<ptrdiff_t>(from), candidates.end(),
+			                           [&](uint32_t build_row) { return !Matches(build_row); });
+			candidates.erase(keep, candidates.end());
+		}
+		if (candidates.size() > 1) {
+			std::sort(candidates.begin(), candidates.end());
+		}
+		counts.true_hits += candidates.size();
+		return;
+	}
+
+	Box box = Box::Empty();
+	bool empty = false;
+	if (kinds[current] == POINT) {
+		box.Add(xs[current], ys[current]);
+	} else {
+		PartBoxes reader;
+		reader.parts = nullptr;
+		VisitWkb(tile[current].data, tile[current].size, reader);
+		bool only_boxes = !index.only_relate && index.condition.any_of.size() == 1 && index.uses_boxes;
+		if (!reader.finite && !only_boxes) {
+			ProbeShape(); // says what is wrong
+		}
+		empty = !reader.content && !index.uses_boxes;
+		box = reader.whole;
+		work += reader.vertices / 4;
+	}
+	auto limit_from = index.condition.limit_from;
+	double limit = limit_from == JoinLimit::CONSTANT ? index.condition.Effective(index.condition.limit)
+	               : row_limits                      ? index.condition.Effective(row_limits[current])
+	                                                 : 0;
+	if (empty) {
+		kinds[current] = EMPTY;
+		if (index.empty_is_near) {
+			for (uint32_t i = 0; i < index.rows.size(); i++) {
+				if (index.rows[i].data) {
+					candidates.push_back(i);
+				}
+			}
+		} else if (index.empty_equals_empty) {
+			candidates = index.empties;
+		}
+		return;
+	}
+	if (!(limit >= 0) && index.condition.any_of.size() == 1 && limit_from != JoinLimit::SUM) {
+		return;
+	}
+	if (limit > 0) {
+		box = Grow(box, limit);
+	}
+	if (index.item_row.empty()) {
+		index.tree->Visit(box, [&](uint32_t item) {
+			candidates.push_back(item);
+			return false;
+		});
+	} else {
+		index.tree->Visit(box, [&](uint32_t item) {
+			candidates.push_back(index.item_row[item]);
+			return false;
+		});
+	}
+	if (index.empty_is_near) {
+		candidates.insert(candidates.end(), index.empties.begin(), index.empties.end());
+	}
+	if (candidates.size() > 1) {
+		std::sort(candidates.begin(), candidates.end());
+		if (!index.item_row.empty()) {
+			candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+		}
+	}
+	counts.candidates += candidates.size();
+	work += 8 + candidates.size();
+}
+
+size_t JoinProbe::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity) {
+	size_t found = 0;
+	while (found < capacity) {
+		if (next_hit < hits.size()) {
+			size_t some = std::min(capacity - found, hits.size() - next_hit);
+			for (size_t i = 0; i < some; i++) {
+				probe_rows[found + i] = hits[next_hit + i].probe;
+				build_rows[found + i] = hits[next_hit + i].build;
+			}
+			found += some;
+			next_hit += some;
+			counts.true_hits += some;
+			continue;
+		}
+		if (candidate == candidates.size()) {
+			if (row != SIZE_MAX && row >= count) {
+				break;
+			}
+			if (!NextRow()) {
+				break;
+			}
+			continue;
+		}
+		auto build_row = candidates[candidate++];
+		if (certain || Matches(build_row)) {
+			probe_rows[found] = static_cast<uint32_t>(row);
+			build_rows[found] = build_row;
+			found++;
+			if (first_only) {
+				candidate = candidates.size();
+			}
+		}
+	}
+	return found;
+}
+
+const ShapeView &JoinProbe::ProbeShape() {
+	if (kinds[row] == POINT) {
+		probe_point = Vec2 {xs[row], ys[row]};
+		point_view = vibe::ShapeOfPoint(&probe_point, &zero);
+		return point_view;
+	}
+	if (!has_shape) {
+		BuildShape(tile[row].data, tile[row].size, batch, shape);
+		has_shape = true;
+	}
+	return shape.View();
+}
+
+const ShapeView &JoinProbe::BuildShapeOf(uint32_t build_row) {
+	if (auto view = index.CachedShape(build_row)) {
+		return *view;
+	}
+	auto &bytes = index.rows[build_row];
+	if (bytes.size >= BYTES_TO_KEEP_SHAPE && build_row < index.shapes.size() && index.shape_bytes < index.cell_memory) {
+		return index.KeepShape(build_row);
+	}
+	if (built_row != build_row) {
+		built_row = UINT32_MAX;
+		BuildShape(bytes.data, bytes.size, build_batch, build_shape);
+		built_row = build_row;
+	}
+	return build_shape.View();
+}
+
+bool JoinProbe::BuildPoint(uint32_t build_row, Vec2 &point) const {
+	if (index.all_points) {
+		point = index.points[build_row];
+		return point.x == point.x;
+	}
+	return ReadPoint(index.rows[build_row], point);
+}
+
+double JoinProbe::LimitOf(uint32_t build_row) const {
+	auto &condition = index.condition;
+	switch (condition.limit_from) {
+	case JoinLimit::PROBE:
+		return condition.Effective(row_limits[row]);
+	case JoinLimit::BUILD:
+		return condition.Effective(index.limits[build_row]);
+	case JoinLimit::SUM: {
+		double mine = row_limits[row], theirs = index.limits[build_row];
+		return mine == JoinCondition::NO_LIMIT || theirs == JoinCondition::NO_LIMIT
+		           ? -1
+		           : condition.Effective(mine + theirs);
+	}
+	default:
+		return condition.Effective(condition.limit);
+	}
+}
+
+bool JoinProbe::MatchesDistance(const JoinTerm &term, uint32_t build_row) {
+	double limit = LimitOf(build_row);
+	if (!(limit >= 0)) {
+		return false;
+	}
+	Vec2 point;
+	bool build_point = BuildPoint(build_row, point);
+	if (kinds[row] == POINT && build_point) {
+		return vibe::PointDistance(Vec2 {xs[row], ys[row]}, point) <= limit;
+	}
+	counts.exact_tests++;
+	auto &probe = ProbeShape();
+	auto &build = BuildShapeOf(build_row);
+	work += 16;
+	if (probe.dimension < 0 || build.dimension < 0) {
+		return term.empty_is_near;
+	}
+	return vibe::ShapeDistance(probe, build, limit) <= limit;
+}
+
+bool JoinProbe::MatchesBoxes(uint32_t build_row) {
+	Box a = Box::Empty(), b = Box::Empty();
+	WkbBounds(tile[row].data, tile[row].size, a);
+	WkbBounds(index.rows[build_row].data, index.rows[build_row].size, b);
+	return a.Intersects(b);
+}
+
+bool JoinProbe::MatchesRelate(uint32_t build_row) {
+	Vec2 point;
+	bool build_point = kinds[row] != EMPTY && BuildPoint(build_row, point);
+	if (kinds[row] == POINT && build_point) {
+		return index.answers.equal_points && Vec2 {xs[row], ys[row]} == point;
+	}
+	counts.exact_tests++;
+	auto &probe = ProbeShape();
+	if (build_point && IsSingleArea(probe)) {
+		work += 4;
+		if (!locator && candidates.size() >= POINTS_FOR_LOCATOR && probe.vertex_count >= VERTICES_FOR_LOCATOR) {
+			locator = std::make_unique<PointLocator>(probe);
+			work += probe.vertex_count;
+		}
+		auto location = locator ? locator->Locate(point) : vibe::LocateInElement(probe, 0, point);
+		return location != vibe::LOC_EXTERIOR && index.answers.area_probes[location];
+	}
+	auto &build = BuildShapeOf(build_row);
+	if (kinds[row] == POINT && IsSingleArea(build)) {
+		work += 4;
+		auto location = vibe::LocateInElement(build, 0, Vec2 {xs[row], ys[row]});
+		return location != vibe::LOC_EXTERIOR && index.answers.point_probes[location];
+	}
+	work += 16 + (probe.vertex_count + build.vertex_count) / 8;
+	for (auto &term : index.condition.any_of) {
+		if (term.kind == JoinTerm::RELATE && Evaluate(term.predicate, probe, build, scratch)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool JoinProbe::Matches(uint32_t build_row) {
+	if (work >= WORK_PER_POLL) {
+		work = 0;
+		poll();
+	}
+	if (index.only_relate) {
+		return MatchesRelate(build_row);
+	}
+	bool relate = false;
+	for (auto &term : index.condition.any_of) {
+		if (term.kind == JoinTerm::DISTANCE ? MatchesDistance(term, build_row)
+		    : term.kind == JoinTerm::BOXES  ? MatchesBoxes(build_row)
+		                                    : false) {
+			return true;
+		}
+		relate |= term.kind == JoinTerm::RELATE;
+	}
+	return relate && MatchesRelate(build_row);
+}
+
+} // namespace vibespatial

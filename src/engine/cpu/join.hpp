@@ -1,0 +1,232 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/join.hpp
+//
+// Promise: exact. Which pairs of a probe and a build geometry meet a spatial condition: the same pairs as asking the
+// scalar functions about all of them. An index over the build side finds candidates, each is then decided exactly.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/box_tree.hpp"
+#include "engine/cpu/cell_index.hpp"
+#include "engine/cpu/parallel.hpp"
+#include "engine/cpu/point_locator.hpp"
+#include "engine/cpu/relate.hpp"
+#include "engine/cpu/shape.hpp"
+#include "engine/cpu/shared_work.hpp"
+#include "geometry/geometry_batch.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+//! The bytes of one geometry; no data: NULL
+struct JoinRow {
+	const uint8_t *data;
+	uint32_t size;
+};
+
+//! One term of a condition, read as term(probe, build)
+struct JoinTerm {
+	enum Kind : uint8_t {
+		RELATE,   // a named predicate
+		DISTANCE, // at most a limit apart
+		BOXES     // the boxes meet
+	};
+	Kind kind;
+	vibe::Predicate predicate;
+	//! DISTANCE: an EMPTY geometry is at distance 0 of everything (ST_Distance), instead of near nothing (ST_DWithin)
+	bool empty_is_near;
+};
+
+//! Where a limit comes from; SUM: each side has its part of it
+enum class JoinLimit : uint8_t { NONE, CONSTANT, PROBE, BUILD, SUM };
+
+//! A pair meets the condition when it meets one of the terms. At most one of them is a DISTANCE.
+struct JoinCondition {
+	std::vector<JoinTerm> any_of;
+	JoinLimit limit_from = JoinLimit::NONE;
+	double limit = 0;
+	//! The limit is what ST_Distance is compared with, as SQL compares: NaN is above all numbers, and `strict` tells < from <=
+	bool compared = false;
+	bool strict = false;
+
+	//! The limit of a row whose limit is NULL
+	static constexpr double NO_LIMIT = -__builtin_huge_val();
+	//! At most this far; negative is never
+	double Effective(double value) const;
+};
+
+//! What the probes of one thread, or of all, came to
+struct JoinCounts {
+	uint64_t candidates = 0;
+	uint64_t true_hits = 0; // pairs that a cell gave away without looking at an edge
+	uint64_t exact_tests = 0;
+
+	void Add(const JoinCounts &other) {
+		candidates += other.candidates;
+		true_hits += other.true_hits;
+		exact_tests += other.exact_tests;
+	}
+};
+
+//! The build side. Rows are numbered in the order they came; their bytes outlive the index.
+class JoinIndex {
+public:
+	//! `limits`: of each row, when the condition asks for that
+	JoinIndex(JoinCondition condition, std::vector<JoinRow> rows, std::vector<double> limits);
+	~JoinIndex();
+
+	//! Bytes that Build() will take for so many rows, about
+	static size_t EstimateMemory(size_t rows);
+	//! Reads all rows and builds the tree. Throws GeometryError.
+	void Build(Parallel &parallel);
+
+	//! Cells make points in areas nearly free. They are built when enough points have been asked for, by the threads
+	//! that ask. `expected_points`: how many will come, if that is known
+	void ExpectPoints(uint64_t expected_points);
+	void SetCellMemory(size_t bytes) {
+		cell_memory = bytes;
+	}
+
+	const vibe::Box &Bounds() const {
+		return bounds;
+	}
+	size_t RowCount() const {
+		return rows.size();
+	}
+	size_t MemoryUsage() const;
+	//! "tree", or "cells: .."
+	std::string Describe() const;
+	double CellSeconds() const {
+		return cell_seconds;
+	}
+
+private:
+	friend class JoinProbe;
+
+	//! Where a point lies in an area decides every RELATE
+	struct Answers {
+		bool point_probes[3];
+		bool area_probes[3];
+		bool equal_points;
+	};
+
+	const vibe::ShapeView *CachedShape(uint32_t row) const;
+	const vibe::ShapeView &KeepShape(uint32_t row) const;
+	//! The cells, when they are there or it is time to build them
+	const CellIndex *Cells(uint64_t points);
+	void BuildCells(Parallel &parallel);
+
+	JoinCondition condition;
+	std::vector<JoinRow> rows;
+	std::vector<double> limits;
+	Answers answers;
+	bool only_relate = true;
+	bool uses_boxes = false;
+	bool empty_equals_empty = false;
+	bool empty_is_near = false;
+
+	vibe::Box bounds = vibe::Box::Empty();
+	std::unique_ptr<BoxTree> tree;
+	//! The row of each item of the tree; none: items are rows. A geometry of several parts is an item for each.
+	std::vector<uint32_t> item_row;
+	bool all_points = false;
+	std::vector<vibe::Vec2> points;
+	//! EMPTY, not NULL
+	std::vector<uint32_t> empties;
+	uint64_t area_vertices = 0;
+
+	mutable std::vector<std::atomic<Shape *>> shapes;
+	mutable std::atomic<size_t> shape_bytes {0};
+
+	std::unique_ptr<CellIndex> cells;
+	//! Beside the cells: what is no area
+	std::unique_ptr<BoxTree> others;
+	std::atomic<const CellIndex *> ready_cells {nullptr};
+	std::atomic<bool> cells_refused {false};
+	std::atomic<uint64_t> points_seen {0};
+	uint64_t points_before_cells = 0;
+	size_t cell_memory = SIZE_MAX;
+	double cell_seconds = 0;
+	SharedWork cell_work;
+};
+
+//! One thread's probes: a tile of rows at a time
+class JoinProbe {
+public:
+	//! `poll` is called every now and then, and throws to stop the work
+	JoinProbe(JoinIndex &index, std::function<void()> poll);
+
+	//! The rows stay where they are until the tile is done. `row_limits` when the probe has a part in the limit. Rows marked in
+	//! `done` are passed over: it may grow while the tile is worked on.
+	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done);
+	//! With `first_only` a row is left after its first hit
+	void SetFirstOnly(bool value) {
+		first_only = value;
+	}
+	//! The next pairs, in order of (probe row, build row); 0 at the end of the tile
+	size_t Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
+
+	JoinCounts counts;
+
+private:
+	enum Kind : uint8_t { ABSENT, EMPTY, POINT, OTHER };
+
+	void LocateRun();
+	bool NextRow();
+	void FindCandidates(size_t row);
+	bool Matches(uint32_t build_row);
+	bool MatchesRelate(uint32_t build_row);
+	bool MatchesDistance(const JoinTerm &term, uint32_t build_row);
+	bool MatchesBoxes(uint32_t build_row);
+	const vibe::ShapeView &ProbeShape();
+	const vibe::ShapeView &BuildShapeOf(uint32_t build_row);
+	bool BuildPoint(uint32_t build_row, vibe::Vec2 &point) const;
+	double LimitOf(uint32_t build_row) const;
+
+	JoinIndex &index;
+	std::function<void()> poll;
+	bool first_only = false;
+
+	const JoinRow *tile = nullptr;
+	size_t count = 0;
+	const double *row_limits = nullptr;
+	const bool *done = nullptr;
+	std::vector<Kind> kinds;
+	std::vector<double> xs;
+	std::vector<double> ys;
+	const CellIndex *cells = nullptr;
+	struct Hit {
+		uint32_t probe;
+		uint32_t build;
+	};
+	//! Of a run of points, known to match
+	std::vector<Hit> hits;
+	size_t next_hit = 0;
+
+	// The current row
+	size_t row = 0;
+	size_t candidate = 0;
+	std::vector<uint32_t> candidates;
+	//! The candidates are known to match
+	bool certain = false;
+	bool has_shape = false;
+	GeometryBatch batch;
+	Shape shape;
+	vibe::u32 zero = 0;
+	vibe::Vec2 probe_point {};
+	vibe::ShapeView point_view {};
+	std::unique_ptr<PointLocator> locator;
+
+	GeometryBatch build_batch;
+	Shape build_shape;
+	uint32_t built_row = UINT32_MAX;
+	RelateScratch scratch;
+	uint64_t work = 0;
+};
+
+} // namespace vibespatial

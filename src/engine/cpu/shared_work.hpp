@@ -1,0 +1,109 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/shared_work.hpp
+//
+// One piece of work, done once by all the threads that need its result
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/parallel.hpp"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+
+namespace vibespatial {
+
+class SharedWork : public Parallel {
+public:
+	//! `threads`: how many may come
+	explicit SharedWork(size_t threads_p = 1) : threads(threads_p) {
+	}
+
+	//! The first thread to come leads: it runs `work`, whose steps all other threads that come take part in. Everyone returns
+	//! when all is done. What a step throws, everyone throws.
+	void Run(const std::function<void(Parallel &)> &work) {
+		std::unique_lock<std::mutex> guard(lock);
+		if (state == State::WAITING) {
+			state = State::RUNNING;
+			guard.unlock();
+			std::exception_ptr thrown;
+			try {
+				work(*this);
+			} catch (...) {
+				thrown = std::current_exception();
+			}
+			guard.lock();
+			error = thrown;
+			state = State::DONE;
+			changed.notify_all();
+		}
+		while (state != State::DONE) {
+			if (next < count) {
+				Take(guard);
+			} else {
+				changed.wait(guard);
+			}
+		}
+		if (error) {
+			std::rethrow_exception(error);
+		}
+	}
+
+	size_t Threads() const override {
+		return threads;
+	}
+	void For(size_t step_count, const std::function<void(size_t)> &step_p) override {
+		std::unique_lock<std::mutex> guard(lock);
+		step = &step_p;
+		next = 0;
+		count = step_count;
+		step_error = nullptr;
+		changed.notify_all();
+		while (next < count) {
+			Take(guard);
+		}
+		changed.wait(guard, [&] { return running == 0; });
+		count = next = 0;
+		if (step_error) {
+			std::rethrow_exception(step_error);
+		}
+	}
+
+private:
+	enum class State { WAITING, RUNNING, DONE };
+
+	void Take(std::unique_lock<std::mutex> &guard) {
+		size_t mine = next++;
+		auto &work = *step;
+		running++;
+		guard.unlock();
+		std::exception_ptr thrown;
+		try {
+			work(mine);
+		} catch (...) {
+			thrown = std::current_exception();
+		}
+		guard.lock();
+		running--;
+		if (thrown) {
+			step_error = thrown;
+			next = count;
+		}
+		if (running == 0 && next == count) {
+			changed.notify_all();
+		}
+	}
+
+	const size_t threads;
+	std::mutex lock;
+	std::condition_variable changed;
+	State state = State::WAITING;
+	std::exception_ptr error;
+	const std::function<void(size_t)> *step = nullptr;
+	size_t next = 0;
+	size_t count = 0;
+	size_t running = 0;
+	std::exception_ptr step_error;
+};
+
+} // namespace vibespatial
