@@ -55,8 +55,15 @@ bundle: all ## make a folder and tarball that run on a bare machine (PLATFORM=..
 	@scripts/bundle.sh $(PLATFORM) $(BUILD)
 
 .PHONY: bench
-bench: extension ## run the scalar benchmark beside its peers (ARGS="--rows 100000" goes to it)
+bench: bench-scalar bench-joins ## run all benchmarks beside the peers
+
+.PHONY: bench-scalar
+bench-scalar: extension ## run the benchmark of scalar functions (ARGS="--rows 100000" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/scalar.py --extension $(EXTENSION) $(ARGS)
+
+.PHONY: bench-joins
+bench-joins: extension ## run the benchmark of spatial joins (ARGS="--quick" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/joins.py --extension $(EXTENSION) $(ARGS)
 
 .PHONY: format
 format: ## format the C++ sources
@@ -72,4 +79,4 @@ clean: ## remove what was built here; the cache of dependencies stays
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14

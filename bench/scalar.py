@@ -7,18 +7,13 @@ meets them alike; the least CPU time and the least wall time of the rounds count
 time over ours. Results are compared too: a fast wrong answer ends the run.
 """
 import argparse
-import importlib.util
 import json
 import pathlib
-import struct
-import time
 
-import duckdb
 import numpy
 import pyarrow
-import sedonadb
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from common import EXTENSION, ROOT, circles, open_duckdb, open_sedona, points, spatial_path, timed
 
 # name, what it does, aggregate over the rows (P: the function prefix, AREA and POINT: the constants)
 QUERIES = [
@@ -31,35 +26,13 @@ QUERIES = [
 
 
 def rows(count):
-    """WKB of polygons of 33 vertices, and of points: two columns."""
     random = numpy.random.default_rng(42)
-    centre = numpy.column_stack([random.uniform(-10, 40, count), random.uniform(35, 70, count)])
-    radius = random.uniform(0.01, 0.05, count)
-    angle = numpy.linspace(0, 2 * numpy.pi, 33)
-    ring = numpy.stack([numpy.cos(angle), numpy.sin(angle)], axis=1)
-    ring[-1] = ring[0]
-    polygon = numpy.zeros(count, dtype=[("head", "V13"), ("ring", "<f8", (33, 2))])
-    polygon["head"] = numpy.void(struct.pack("<BIII", 1, 3, 1, 33))
-    polygon["ring"] = centre[:, None, :] + radius[:, None, None] * ring[None, :, :]
-    point = numpy.zeros(count, dtype=[("head", "V5"), ("xy", "<f8", 2)])
-    point["head"] = numpy.void(struct.pack("<BI", 1, 1))
-    point["xy"] = numpy.column_stack([random.uniform(-10, 40, count), random.uniform(35, 70, count)])
-
-    def column(array):
-        offsets = numpy.arange(count + 1, dtype=numpy.int32) * array.dtype.itemsize
-        return pyarrow.Array.from_buffers(
-            pyarrow.binary(), count, [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(array)]
-        )
-
-    return pyarrow.table({"poly": column(polygon), "pt": column(point)})
+    return pyarrow.table({"poly": circles(random, count), "pt": points(random, count)})
 
 
 class Duck:
     def __init__(self, extension, table):
-        self.connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-        package = pathlib.Path(importlib.util.find_spec("duckdb_extension_spatial").origin).parent
-        self.connection.execute(f"LOAD '{package}/extensions/v{duckdb.__version__}/spatial.duckdb_extension'")
-        self.connection.execute(f"LOAD '{extension}'")
+        self.connection = open_duckdb(spatial_path(), extension)
         self.connection.register("arrow_rows", table)
         self.connection.execute(
             "CREATE TABLE t AS SELECT ST_GeomFromWKB(poly) AS poly, ST_GeomFromWKB(pt) AS pt FROM arrow_rows"
@@ -79,7 +52,7 @@ class Duck:
 
 class Sedona:
     def __init__(self, table):
-        self.connection = sedonadb.connect()
+        self.connection = open_sedona()
         self.connection.create_data_frame(table).to_view("raw_rows")
         frame = self.connection.sql("SELECT ST_GeomFromWKB(poly) AS poly, ST_GeomFromWKB(pt) AS pt FROM raw_rows")
         frame.to_memtable().to_view("t")
@@ -88,15 +61,9 @@ class Sedona:
         return pyarrow.table(self.connection.sql(query)).column(0)[0].as_py()
 
 
-def timed(engine, query):
-    wall, cpu = time.perf_counter(), time.process_time()
-    value = engine.run(query)
-    return value, time.perf_counter() - wall, time.process_time() - cpu
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--extension", default=ROOT / "build" / "release" / "vibespatial.duckdb_extension")
+    parser.add_argument("--extension", default=EXTENSION)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
@@ -118,7 +85,7 @@ def main():
                 make = "ST_GeomFromText('{}')" if engine == "SedonaDB" else "'{}'::GEOMETRY"
                 query = "SELECT " + aggregate.replace("P_", prefix + "_") + " FROM t"
                 query = query.replace("AREA", make.format(area)).replace("POINT)", make.format(point) + ")")
-                values[engine], wall, cpu = timed(runner, query)
+                values[engine], wall, cpu = timed(runner.run, query)
                 best[engine] = (min(best[engine][0], wall), min(best[engine][1], cpu))
         for engine, value in values.items():
             assert abs(float(value) - float(values["vibespatial"])) <= 1e-9 * abs(float(value)), (name, values)

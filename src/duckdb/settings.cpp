@@ -35,6 +35,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	config.AddExtensionOption("vibe_deterministic",
 	                          "Rows of a spatial join come in a stable order, whatever the number of threads",
 	                          LogicalType::BOOLEAN, Value::BOOLEAN(false));
+	config.AddExtensionOption("vibe_join_partitions",
+	                          "Cut the build side of spatial joins into so many parts; 0: as many as memory asks for",
+	                          LogicalType::UBIGINT, Value::UBIGINT(0));
 }
 
 } // namespace duckdb

@@ -185,7 +185,8 @@ class Query:
         if kind < 0.75:
             return f"{name} {alias}", alias
         if kind < 0.87:
-            return f"(SELECT * FROM {name} WHERE {self.rng.choice(['k > 0', 'd < 2', 'i % 3 <> 1', 'g IS NOT NULL', 'length(s) > 1'])}) {alias}", alias
+            test = self.rng.choice(["k > 0", "d < 2", "i % 3 <> 1", "g IS NOT NULL", "length(s) > 1"])
+            return f"(SELECT * FROM {name} WHERE {test}) {alias}", alias
         if kind < 0.93 and not small:
             return f"(SELECT * FROM {name} UNION ALL SELECT * FROM {self.table(True)}) {alias}", alias
         return f"(SELECT * FROM {name} ORDER BY i LIMIT 40) {alias}", alias
@@ -366,8 +367,10 @@ class Query:
 class Case:
     """A query on a database, with the settings it runs under."""
 
-    def __init__(self, sql, threads, disabled, loads):
-        self.sql, self.threads, self.disabled, self.loads = sql, threads, disabled, loads
+    def __init__(self, sql, threads, disabled, parts, loads):
+        self.sql, self.loads = sql, loads
+        self.settings = [f"SET threads = {threads}", f"SET vibe_join_partitions = {parts}"]
+        self.disabled = f"SET disabled_optimizers = '{disabled}'"
 
     def open(self, tables):
         connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
@@ -382,10 +385,11 @@ class Case:
         timer = threading.Timer(PATIENCE, connection.interrupt)
         timer.start()
         try:
-            connection.execute(f"SET threads = {self.threads}")
+            for setting in self.settings:
+                connection.execute(setting)
             connection.execute("SET disabled_optimizers = 'extension'")
             connection.execute(f"CREATE OR REPLACE TEMP TABLE expected AS {self.sql}")
-            connection.execute(f"SET disabled_optimizers = '{self.disabled}'")
+            connection.execute(self.disabled)
             connection.execute(f"CREATE OR REPLACE TEMP TABLE got AS {self.sql}")
             connection.execute("RESET disabled_optimizers")
             one, other = (connection.execute(f"SELECT * FROM {a} EXCEPT ALL SELECT * FROM {b}").fetchall()
@@ -425,8 +429,7 @@ class Case:
         """What went wrong, and a script for it."""
         tables = self.reduced(tables)
         lines = [f"LOAD '{path}'" for path in self.loads] + Database.script(tables)
-        lines += [f"SET threads = {self.threads}", "SET disabled_optimizers = 'extension'", self.sql]
-        lines += [f"SET disabled_optimizers = '{self.disabled}'", self.sql]
+        lines += self.settings + ["SET disabled_optimizers = 'extension'", self.sql, self.disabled, self.sql]
         return f"{what}\n" + ";\n".join(lines) + ";"
 
 
@@ -444,12 +447,14 @@ def test_random_joins(seed, extension, spatial_path, tmp_path):
     database = Database(rng, plain)
     record = open(tmp_path / "script.sql", "w")
     print(*(f"LOAD '{path}'" for path in loads), *Database.script(database.tables), sep=";\n", end=";\n", file=record)
-    with record, Case("", 1, "", loads).open(database.tables) as connection:
+    with record, Case("", 1, "", 0, loads).open(database.tables) as connection:
         for _ in range(QUERIES):
             query = Query(rng, [len(rows) for rows in database.tables], plain, prefix)
             disabled = rng.choice(["", "", "", "join_order,build_side_probe_side"])
-            case = Case(query.sql, rng.choice([1, 2, 4]), disabled, loads)
-            print(f"SET threads = {case.threads};\nSET disabled_optimizers = '{disabled}';\n{query.sql};", file=record, flush=True)
+            # The build side cut into parts, as if it did not fit into memory, every other time
+            parts = rng.choice([0, 0, 2, 9])
+            case = Case(query.sql, rng.choice([1, 2, 4]), disabled, parts, loads)
+            print(*case.settings, case.disabled, query.sql, sep=";\n", end=";\n", file=record, flush=True)
             try:
                 more, less, count = case.differences(connection)
             except duckdb.Error as error:

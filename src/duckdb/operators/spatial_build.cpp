@@ -12,64 +12,59 @@ using vibespatial::JoinRow;
 //! Chunks of rows that one step of a parallel loop takes
 static constexpr idx_t CHUNKS_PER_STEP = 16;
 
-SpatialBuild::SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows)
-    : context(context), op(op), rows(std::move(rows)), memory(context) {
+SpatialBuild::SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows,
+                           RowFlags &matched)
+    : context(context), op(op), rows(std::move(rows)), matched(matched), memory(context) {
 }
 
 idx_t SpatialBuild::EstimateMemory(idx_t count) {
 	return JoinIndex::EstimateMemory(count) + count * (sizeof(data_ptr_t) + sizeof(uint32_t) + 1);
 }
 
-void SpatialBuild::Build(vibespatial::Parallel &parallel, idx_t expected_probes) {
-	auto begin = std::chrono::steady_clock::now();
+void SpatialBuild::Load() {
 	idx_t count = rows->Count();
 	if (count >= NumericLimits<uint32_t>::Maximum()) {
 		throw OutOfRangeException("a spatial join takes at most 4 billion rows on its build side");
 	}
 	memory.Resize(EstimateMemory(count));
-
 	// Rows are numbered in the order of the collection
 	locations.resize(count);
-	std::vector<JoinRow> geometries(count);
-	std::vector<double> limits(op.limit_column == DConstants::INVALID_INDEX ? 0 : count);
-	auto offset = op.layout->GetOffsets()[op.geometry_column];
-	auto limit_offset = limits.empty() ? 0 : op.layout->GetOffsets()[op.limit_column];
-	auto column_count = op.layout->ColumnCount();
-	auto valid = [&](data_ptr_t row, idx_t column) {
-		return TupleDataLayout::ValidityBytes(row, column_count).RowIsValidUnsafe(column);
-	};
-	if (count > 0) {
-		idx_t row = 0;
-		TupleDataChunkIterator iterator(*rows, TupleDataPinProperties::KEEP_EVERYTHING_PINNED, true);
-		do {
-			auto pointers = iterator.GetRowLocations();
-			for (idx_t i = 0; i < iterator.GetCurrentChunkCount(); i++) {
-				locations[row++] = pointers[i];
-			}
-		} while (iterator.Next());
+	if (count == 0) {
+		return;
 	}
+	idx_t row = 0;
+	TupleDataChunkIterator iterator(*rows, TupleDataPinProperties::KEEP_EVERYTHING_PINNED, true);
+	do {
+		auto pointers = iterator.GetRowLocations();
+		for (idx_t i = 0; i < iterator.GetCurrentChunkCount(); i++) {
+			locations[row++] = pointers[i];
+		}
+	} while (iterator.Next());
+}
+
+unique_ptr<TupleDataCollection> SpatialBuild::Release() {
+	index.reset();
+	locations.clear();
+	rows->Unpin();
+	return std::move(rows);
+}
+
+void SpatialBuild::Build(vibespatial::Parallel &parallel, idx_t expected_probes) {
+	auto begin = std::chrono::steady_clock::now();
+	Load();
+	auto count = locations.size();
+	bool has_limits = op.limit_column != DConstants::INVALID_INDEX;
+	std::vector<JoinRow> geometries(count);
+	std::vector<double> limits(has_limits ? count : 0);
 	idx_t rows_per_step = CHUNKS_PER_STEP * STANDARD_VECTOR_SIZE;
 	parallel.For((count + rows_per_step - 1) / rows_per_step, [&](size_t step) {
 		for (idx_t i = step * rows_per_step; i < MinValue<idx_t>(count, (step + 1) * rows_per_step); i++) {
-			auto row = locations[i];
-			if (valid(row, op.geometry_column)) {
-				auto &wkb = *reinterpret_cast<const string_t *>(row + offset);
-				geometries[i] = JoinRow {const_data_ptr_cast(wkb.GetData()), NumericCast<uint32_t>(wkb.GetSize())};
-			} else {
-				geometries[i] = JoinRow {nullptr, 0};
-			}
-			if (!limits.empty()) {
-				limits[i] = valid(row, op.limit_column) ? Load<double>(row + limit_offset)
-				                                        : vibespatial::JoinCondition::NO_LIMIT;
+			geometries[i] = op.GeometryOf(locations[i]);
+			if (has_limits) {
+				limits[i] = op.LimitOf(locations[i]);
 			}
 		}
 	});
-	if (op.MarksBuild()) {
-		matched = vector<std::atomic<uint8_t>>(count);
-		for (auto &flag : matched) {
-			flag.store(0, std::memory_order_relaxed);
-		}
-	}
 	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits));
 	index->Build(parallel);
 	auto &manager = BufferManager::GetBufferManager(context);

@@ -39,14 +39,44 @@ private:
 	idx_t size = 0;
 };
 
+//! One bit for each row, set by many threads
+class RowFlags {
+public:
+	void Resize(idx_t rows) {
+		words = vector<std::atomic<uint64_t>>((rows + 63) / 64);
+		for (auto &word : words) {
+			word.store(0, std::memory_order_relaxed);
+		}
+	}
+	//! Returns whether it was set before
+	bool Set(idx_t row) {
+		auto bit = uint64_t(1) << (row % 64);
+		auto &word = words[row / 64];
+		return (word.load(std::memory_order_relaxed) & bit) != 0 ||
+		       (word.fetch_or(bit, std::memory_order_relaxed) & bit) != 0;
+	}
+	bool Has(idx_t row) const {
+		return words[row / 64].load(std::memory_order_relaxed) >> (row % 64) & 1;
+	}
+
+private:
+	vector<std::atomic<uint64_t>> words;
+};
+
 class SpatialBuild {
 public:
-	SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows);
+	//! `matched`: of all rows of the build side, by their numbers, where the join marks them
+	SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows,
+	             RowFlags &matched);
 
 	//! Memory for so many rows beside their own
 	static idx_t EstimateMemory(idx_t rows);
-	//! Pins the rows and indexes them
+	//! Pins the rows
+	void Load();
+	//! Indexes them
 	void Build(vibespatial::Parallel &parallel, idx_t expected_probes);
+	//! Lets go of the rows
+	unique_ptr<TupleDataCollection> Release();
 	//! Counts memory that grew while probing
 	void CountMemory();
 
@@ -65,11 +95,15 @@ public:
 	data_ptr_t Location(idx_t row) const {
 		return locations[row];
 	}
+	//! Whether matched rows are marked
+	bool IsMarking() const {
+		return op.MarksBuild();
+	}
 	bool IsMatched(idx_t row) const {
-		return matched[row].load(std::memory_order_relaxed) != 0;
+		return matched.Has(op.NumberOf(locations[row]));
 	}
 	void SetMatched(idx_t row) {
-		matched[row].store(1, std::memory_order_relaxed);
+		matched.Set(op.NumberOf(locations[row]));
 	}
 
 	double seconds = 0;
@@ -81,7 +115,7 @@ private:
 	const PhysicalSpatialJoin &op;
 	unique_ptr<TupleDataCollection> rows;
 	vector<data_ptr_t> locations;
-	vector<std::atomic<uint8_t>> matched;
+	RowFlags &matched;
 	unique_ptr<vibespatial::JoinIndex> index;
 	CountedMemory memory;
 	mutex memory_lock;

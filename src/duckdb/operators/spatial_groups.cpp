@@ -169,7 +169,7 @@ static void EvaluateNulls(ClientContext &context, const vector<unique_ptr<Expres
 }
 
 SpatialGroups::SpatialGroups(ClientContext &context, const PhysicalSpatialJoin &op)
-    : context(context), op(op), states(context, op.aggregates), probe_executor(context, op.probe_arguments),
+    : op(op), states(context, op.aggregates), probe_executor(context, op.probe_arguments),
       group_executor(context, op.probe_groups), gather(*op.layout, op.build_arguments), zeros(STANDARD_VECTOR_SIZE) {
 	if (!op.group_types.empty()) {
 		numbers = make_uniq<GroupNumbers>(context, op.group_types);
@@ -206,93 +206,86 @@ void SpatialGroups::NumberBuild(SpatialBuild &build) {
 	}
 }
 
-void SpatialGroups::AddPairs(SpatialProbe &probe) {
-	auto &input = probe.Input();
-	uint32_t row_groups[STANDARD_VECTOR_SIZE];
-	bool evaluated = false;
-	auto evaluate = [&]() {
-		if (evaluated) {
-			return;
-		}
-		evaluated = true;
-		if (!op.probe_arguments.empty()) {
-			probe_arguments.Reset();
-			probe_executor.Execute(input, probe_arguments);
-		}
-		if (!op.probe_groups.empty()) {
-			group_chunk.Reset();
-			group_executor.Execute(input, group_chunk);
-			numbers->Number(group_chunk, row_groups);
-		}
-	};
-	auto add = [&](const SelectionVector &rows, const uint32_t *build_rows, idx_t count) {
-		if (count == 0) {
-			return;
-		}
-		evaluate();
-		bool gathers = build_rows && !op.build_arguments.empty();
-		auto gathered = gathers ? &gather.Gather(probe.Build(), build_rows, count) : nullptr;
-		for (idx_t i = 0; i < op.arguments.size(); i++) {
-			auto &argument = op.arguments[i];
-			if (argument.from_probe) {
-				arguments.data[i].Slice(probe_arguments.data[argument.index], rows, count);
-			} else if (gathered) {
-				arguments.data[i].Reference(gathered->data[argument.index]);
-			} else {
-				arguments.data[i].Slice(null_build.data[argument.index], zeros, count);
-			}
-		}
-		uint32_t groups[STANDARD_VECTOR_SIZE];
-		for (idx_t i = 0; numbers && i < count; i++) {
-			groups[i] = op.probe_groups.empty() ? probe.Build().groups[build_rows[i]] : row_groups[rows.get_index(i)];
-		}
-		states.Update(arguments, numbers ? groups : nullptr, count);
-	};
-	while (auto count = probe.Next()) {
-		add(probe.probe_rows, probe.build_rows, count);
+void SpatialGroups::Evaluate(DataChunk &input) {
+	if (!op.probe_arguments.empty()) {
+		probe_arguments.Reset();
+		probe_executor.Execute(input, probe_arguments);
 	}
-	if (op.join_type == JoinType::LEFT) {
-		SelectionVector rows(STANDARD_VECTOR_SIZE);
-		idx_t count = 0;
-		for (idx_t i = 0; i < input.size(); i++) {
-			if (!probe.found[i]) {
-				rows.set_index(count++, i);
-			}
-		}
-		add(rows, nullptr, count);
+	if (!op.probe_groups.empty()) {
+		group_chunk.Reset();
+		group_executor.Execute(input, group_chunk);
+		numbers->Number(group_chunk, row_groups);
 	}
 }
 
-void SpatialGroups::AddUnmatched(SpatialBuild &build) {
-	uint32_t rows[STANDARD_VECTOR_SIZE], groups[STANDARD_VECTOR_SIZE];
-	idx_t count = 0;
-	auto flush = [&]() {
-		if (count == 0) {
-			return;
-		}
-		auto gathered = op.build_arguments.empty() ? nullptr : &gather.Gather(build, rows, count);
-		for (idx_t i = 0; i < op.arguments.size(); i++) {
-			auto &argument = op.arguments[i];
-			if (argument.from_probe) {
-				arguments.data[i].Slice(null_probe.data[argument.index], zeros, count);
-			} else {
-				arguments.data[i].Reference(gathered->data[argument.index]);
-			}
-		}
-		states.Update(arguments, numbers ? groups : nullptr, count);
-		count = 0;
-	};
-	for (idx_t row = 0; row < build.Count(); row++) {
-		if (build.IsMatched(row)) {
-			continue;
-		}
-		rows[count] = NumericCast<uint32_t>(row);
-		groups[count++] = numbers ? build.groups[row] : 0;
-		if (count == STANDARD_VECTOR_SIZE) {
-			flush();
+void SpatialGroups::Add(const SelectionVector &rows, optional_ptr<SpatialBuild> build, const uint32_t *build_rows,
+                        idx_t count) {
+	auto gathered = build && !op.build_arguments.empty() ? &gather.Gather(*build, build_rows, count) : nullptr;
+	for (idx_t i = 0; i < op.arguments.size(); i++) {
+		auto &argument = op.arguments[i];
+		if (argument.from_probe) {
+			arguments.data[i].Slice(probe_arguments.data[argument.index], rows, count);
+		} else if (gathered) {
+			arguments.data[i].Reference(gathered->data[argument.index]);
+		} else {
+			arguments.data[i].Slice(null_build.data[argument.index], zeros, count);
 		}
 	}
-	flush();
+	uint32_t groups[STANDARD_VECTOR_SIZE];
+	for (idx_t i = 0; numbers && i < count; i++) {
+		groups[i] = op.probe_groups.empty() ? build->groups[build_rows[i]] : row_groups[rows.get_index(i)];
+	}
+	states.Update(arguments, numbers ? groups : nullptr, count);
+}
+
+void SpatialGroups::AddPairs(SpatialProbe &probe, bool rest) {
+	auto &input = probe.Input();
+	bool evaluated = false;
+	while (auto count = probe.Next()) {
+		if (!evaluated) {
+			Evaluate(input);
+			evaluated = true;
+		}
+		Add(probe.probe_rows, probe.Build(), probe.build_rows, count);
+	}
+	if (!rest || op.join_type != JoinType::LEFT) {
+		return;
+	}
+	SelectionVector rows(STANDARD_VECTOR_SIZE);
+	idx_t count = 0;
+	for (idx_t i = 0; i < input.size(); i++) {
+		if (!probe.found[i]) {
+			rows.set_index(count++, i);
+		}
+	}
+	AddRest(input, rows, count);
+}
+
+void SpatialGroups::AddRest(DataChunk &input, const SelectionVector &rows, idx_t count) {
+	if (count > 0) {
+		Evaluate(input);
+		Add(rows, nullptr, nullptr, count);
+	}
+}
+
+void SpatialGroups::AddRest(SpatialBuild &build, const uint32_t *rows, idx_t count) {
+	if (count == 0) {
+		return;
+	}
+	auto gathered = op.build_arguments.empty() ? nullptr : &gather.Gather(build, rows, count);
+	for (idx_t i = 0; i < op.arguments.size(); i++) {
+		auto &argument = op.arguments[i];
+		if (argument.from_probe) {
+			arguments.data[i].Slice(null_probe.data[argument.index], zeros, count);
+		} else {
+			arguments.data[i].Reference(gathered->data[argument.index]);
+		}
+	}
+	uint32_t groups[STANDARD_VECTOR_SIZE];
+	for (idx_t i = 0; numbers && i < count; i++) {
+		groups[i] = build.groups[rows[i]];
+	}
+	states.Update(arguments, numbers ? groups : nullptr, count);
 }
 
 void SpatialGroups::Combine(SpatialGroups &other) {

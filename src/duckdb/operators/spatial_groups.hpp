@@ -73,10 +73,11 @@ public:
 
 	//! Numbers the groups of a build side whose columns they are
 	void NumberBuild(SpatialBuild &build);
-	//! All pairs of the probe's chunk
-	void AddPairs(SpatialProbe &probe);
-	//! Rows of a build side that no pair had: pairs with NULLs
-	void AddUnmatched(SpatialBuild &build);
+	//! All pairs of the probe's chunk; with `rest` also the rows that met nothing, where the join keeps them
+	void AddPairs(SpatialProbe &probe, bool rest);
+	//! Rows that are pairs with NULLs: of the probe side, of the build side
+	void AddRest(DataChunk &input, const SelectionVector &rows, idx_t count);
+	void AddRest(SpatialBuild &build, const uint32_t *rows, idx_t count);
 	void Combine(SpatialGroups &other);
 
 	idx_t Count() const {
@@ -86,9 +87,11 @@ public:
 	idx_t Emit(idx_t begin, DataChunk &result);
 
 private:
-	void Update(const uint32_t *groups, idx_t count);
+	//! The arguments and groups that come from the probe side
+	void Evaluate(DataChunk &input);
+	//! Pairs of rows of the evaluated chunk and of a build side; no build side: with NULLs
+	void Add(const SelectionVector &rows, optional_ptr<SpatialBuild> build, const uint32_t *build_rows, idx_t count);
 
-	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	unique_ptr<GroupNumbers> numbers;
 	GroupStates states;
@@ -97,6 +100,7 @@ private:
 	DataChunk probe_arguments;
 	ExpressionExecutor group_executor;
 	DataChunk group_chunk;
+	uint32_t row_groups[STANDARD_VECTOR_SIZE];
 	BuildGather gather;
 	//! What the arguments are for a row of NULLs
 	DataChunk null_probe;

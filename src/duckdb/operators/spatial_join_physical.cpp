@@ -5,6 +5,7 @@
 #include "duckdb/function/function_binder.hpp"
 #include "duckdb/operators/spatial_build.hpp"
 #include "duckdb/operators/spatial_groups.hpp"
+#include "duckdb/operators/spatial_partitions.hpp"
 #include "duckdb/operators/spatial_probe.hpp"
 #include "duckdb/operators/task_parallel.hpp"
 #include "duckdb/planner/expression/bound_constant_expression.hpp"
@@ -12,6 +13,7 @@
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
 #include "duckdb/planner/filter/optional_filter.hpp"
+#include "duckdb/storage/temporary_memory_manager.hpp"
 #include "duckdb/wkb_output.hpp"
 
 namespace duckdb {
@@ -119,7 +121,27 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 		}
 		aggregates = std::move(aggregate.aggregates);
 	}
+	number_column = DConstants::INVALID_INDEX;
+	if (MarksBuild()) {
+		number_column = kept_types.size();
+		kept_types.push_back(LogicalType::UBIGINT);
+	}
 	layout->Initialize(kept_types, TupleDataValidityType::CAN_HAVE_NULL_VALUES);
+}
+
+vibespatial::JoinRow PhysicalSpatialJoin::GeometryOf(data_ptr_t row) const {
+	if (!TupleDataLayout::ValidityBytes(row, layout->ColumnCount()).RowIsValidUnsafe(geometry_column)) {
+		return vibespatial::JoinRow {nullptr, 0};
+	}
+	auto &wkb = *reinterpret_cast<const string_t *>(row + layout->GetOffsets()[geometry_column]);
+	return vibespatial::JoinRow {const_data_ptr_cast(wkb.GetData()), NumericCast<uint32_t>(wkb.GetSize())};
+}
+
+double PhysicalSpatialJoin::LimitOf(data_ptr_t row) const {
+	if (!TupleDataLayout::ValidityBytes(row, layout->ColumnCount()).RowIsValidUnsafe(limit_column)) {
+		return vibespatial::JoinCondition::NO_LIMIT;
+	}
+	return Load<double>(row + layout->GetOffsets()[limit_column]);
 }
 
 bool PhysicalSpatialJoin::MarksBuild() const {
@@ -155,10 +177,20 @@ string PhysicalSpatialJoin::GetName() const {
 //===----------------------------------------------------------------------===//
 namespace {
 
+//! Of the rows of the build side, one in so many is looked at while they come
+constexpr idx_t SAMPLED_ROWS = 61;
+
+//! Where the rows of the build side are, in case they must be cut into parts
+struct BuildSample {
+	std::vector<vibe::Box> boxes;
+	std::vector<double> weights;
+};
+
 class SpatialJoinGlobalSink : public GlobalSinkState {
 public:
 	SpatialJoinGlobalSink(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)) {
+	    : rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
+	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
 		}
@@ -166,21 +198,46 @@ public:
 
 	mutex lock;
 	unique_ptr<TupleDataCollection> rows;
+	std::atomic<idx_t> row_count {0};
+	BuildSample sample;
+	unique_ptr<TemporaryMemoryState> temporary_memory;
+	RowFlags matched;
+	//! The whole build side, or its parts
 	unique_ptr<SpatialBuild> build;
+	unique_ptr<SpatialPartitions> partitions;
 	unique_ptr<SpatialGroups> groups;
 
 	// What happened, for EXPLAIN ANALYZE
+	idx_t built_rows = 0;
+	idx_t index_bytes = 0;
+	double build_seconds = 0;
+	string built_index;
 	vibespatial::JoinCounts counts;
 	idx_t probed_rows = 0;
 	idx_t pairs = 0;
 	double probe_seconds = 0;
+
+	//! One index of perhaps many
+	void Describe(SpatialBuild &built) {
+		lock_guard<mutex> guard(lock);
+		built_index = built.Index().Describe();
+		build_seconds += built.seconds + built.Index().CellSeconds();
+		index_bytes = MaxValue<idx_t>(index_bytes, built.Index().MemoryUsage());
+	}
+	void Add(const SpatialProbe &probe) {
+		probe.AddTo(counts);
+		probed_rows += probe.probed_rows;
+		pairs += probe.pairs;
+		probe_seconds += probe.seconds;
+	}
 };
 
 class SpatialJoinLocalSink : public LocalSinkState {
 public:
 	SpatialJoinLocalSink(ClientContext &context, const PhysicalSpatialJoin &op)
 	    : executor(context, op.build_keys),
-	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)) {
+	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
+	      numbers(LogicalType::UBIGINT) {
 		vector<LogicalType> types;
 		for (auto &key : op.build_keys) {
 			types.push_back(key->return_type);
@@ -195,6 +252,9 @@ public:
 	DataChunk chunk;
 	unique_ptr<TupleDataCollection> rows;
 	TupleDataAppendState append_state;
+	Vector numbers;
+	idx_t until_sample = 0;
+	BuildSample sample;
 };
 
 } // namespace
@@ -211,6 +271,7 @@ unique_ptr<LocalSinkState> PhysicalSpatialJoin::GetLocalSinkState(ExecutionConte
 }
 
 SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, OperatorSinkInput &input) const {
+	auto &global = input.global_state.Cast<SpatialJoinGlobalSink>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSink>();
 	local.keys.Reset();
 	local.executor.Execute(chunk, local.keys);
@@ -220,21 +281,39 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, O
 	for (idx_t i = 0; i < build_keys.size(); i++) {
 		local.chunk.data[kept_columns.size() + i].Reference(local.keys.data[i]);
 	}
+	auto first = global.row_count.fetch_add(chunk.size());
+	if (MarksBuild()) {
+		for (idx_t i = 0; i < chunk.size(); i++) {
+			FlatVector::GetData<uint64_t>(local.numbers)[i] = first + i;
+		}
+		local.chunk.data[number_column].Reference(local.numbers);
+	}
 	local.chunk.SetCardinality(chunk);
 
 	// NULL matches nothing: such rows are kept only where rows without a match come out
-	SelectionVector valid(STANDARD_VECTOR_SIZE);
+	SelectionVector kept(STANDARD_VECTOR_SIZE);
 	idx_t count = 0;
 	bool keep_all = MarksBuild() && join_type != JoinType::RIGHT_SEMI;
 	UnifiedVectorFormat format;
 	local.chunk.data[geometry_column].ToUnifiedFormat(chunk.size(), format);
+	auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
 	for (idx_t i = 0; i < chunk.size(); i++) {
-		if (keep_all || format.validity.RowIsValid(format.sel->get_index(i))) {
-			valid.set_index(count++, i);
+		auto at = format.sel->get_index(i);
+		bool valid = format.validity.RowIsValid(at);
+		if (!valid && !keep_all) {
+			continue;
+		}
+		kept.set_index(count++, i);
+		if (valid && local.until_sample-- == 0) {
+			local.until_sample = SAMPLED_ROWS - 1;
+			auto size = geometries[at].GetSize();
+			vibespatial::JoinRow row {const_data_ptr_cast(geometries[at].GetData()), NumericCast<uint32_t>(size)};
+			local.sample.boxes.push_back(condition.Reach(row, 0));
+			local.sample.weights.push_back(double(size + layout->GetRowWidth()));
 		}
 	}
 	if (count > 0) {
-		local.rows->Append(local.append_state, local.chunk, valid, count);
+		local.rows->Append(local.append_state, local.chunk, kept, count);
 	}
 	return SinkResultType::NEED_MORE_INPUT;
 }
@@ -245,10 +324,41 @@ SinkCombineResultType PhysicalSpatialJoin::Combine(ExecutionContext &, OperatorS
 	local.rows->FinalizePinState(local.append_state.pin_state);
 	lock_guard<mutex> guard(global.lock);
 	global.rows->Combine(std::move(local.rows));
+	auto &sample = global.sample;
+	sample.boxes.insert(sample.boxes.end(), local.sample.boxes.begin(), local.sample.boxes.end());
+	sample.weights.insert(sample.weights.end(), local.sample.weights.begin(), local.sample.weights.end());
 	return SinkCombineResultType::FINISHED;
 }
 
-void PhysicalSpatialJoin::PrepareFinalize(ClientContext &, GlobalSinkState &) const {
+static idx_t NeededMemory(const TupleDataCollection &rows) {
+	return rows.SizeInBytes() + SpatialBuild::EstimateMemory(rows.Count());
+}
+
+void PhysicalSpatialJoin::PrepareFinalize(ClientContext &context, GlobalSinkState &sink) const {
+	auto &global = sink.Cast<SpatialJoinGlobalSink>();
+	global.temporary_memory->SetRemainingSizeAndUpdateReservation(context, NeededMemory(*global.rows));
+}
+
+//! How many parts the build side must be cut into; 1 when it fits into memory
+static idx_t PartCount(ClientContext &context, const SpatialJoinGlobalSink &global) {
+	//! A part is smaller than its share of memory: parts are not equal, and rows are in several of them
+	constexpr idx_t PARTS_PER_SHARE = 4;
+	//! A thread that cuts holds a block of rows and one of their heap for each part
+	constexpr idx_t BLOCKS_PER_PART = 2;
+	Value forced;
+	if (context.TryGetCurrentSetting("vibe_join_partitions", forced) && UBigIntValue::Get(forced) > 0) {
+		return MinValue<idx_t>(UBigIntValue::Get(forced), vibespatial::PartitionGrid::MAX_PARTS);
+	}
+	auto needed = NeededMemory(*global.rows);
+	auto available = MaxValue<idx_t>(1, global.temporary_memory->GetReservation());
+	if (needed <= available) {
+		return 1;
+	}
+	auto &manager = BufferManager::GetBufferManager(context);
+	auto threads = NumericCast<idx_t>(TaskScheduler::GetScheduler(context).NumberOfThreads());
+	auto most = manager.GetMaxMemory() / 2 / (threads * BLOCKS_PER_PART * manager.GetBlockSize());
+	auto wanted = PARTS_PER_SHARE * (needed / available + 1);
+	return MaxValue<idx_t>(2, MinValue<idx_t>(MinValue<idx_t>(wanted, most), vibespatial::PartitionGrid::MAX_PARTS));
 }
 
 //! A geometry whose box is this one
@@ -293,8 +403,20 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContext &context,
                                                OperatorSinkFinalizeInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSink>();
-	bool empty = global.rows->Count() == 0;
-	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows));
+	global.built_rows = global.rows->Count();
+	if (MarksBuild()) {
+		global.matched.Resize(global.row_count);
+	}
+	auto parts = PartCount(context, global);
+	if (parts > 1) {
+		global.partitions =
+		    make_uniq<SpatialPartitions>(context, *this, global.sample.boxes, global.sample.weights, parts);
+		RunOnTasks(context, [&](vibespatial::Parallel &parallel) {
+			global.partitions->CutBuild(parallel, std::move(global.rows));
+		});
+		return SinkFinalizeType::READY;
+	}
+	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	RunOnTasks(context, [&](vibespatial::Parallel &parallel) {
 		global.build->Build(parallel, children[0].get().estimated_cardinality);
 	});
@@ -302,8 +424,8 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		global.groups->NumberBuild(*global.build);
 	}
 	PushBox(context, *this, global.build->Index().Bounds());
-	return empty && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE
-	                                                            : SinkFinalizeType::READY;
+	return global.built_rows == 0 && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE
+	                                                                            : SinkFinalizeType::READY;
 }
 
 //===----------------------------------------------------------------------===//
@@ -323,6 +445,8 @@ public:
 	SpatialProbe probe;
 	BuildGather gather;
 	unique_ptr<SpatialGroups> groups;
+	//! Rows that wait for the parts of the build side
+	unique_ptr<PartRows> part_rows;
 	bool begun = false;
 
 	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
@@ -331,10 +455,11 @@ public:
 		if (groups) {
 			global.groups->Combine(*groups);
 		}
-		probe.AddTo(global.counts);
-		global.probed_rows += probe.probed_rows;
-		global.pairs += probe.pairs;
-		global.probe_seconds += probe.seconds;
+		if (part_rows) {
+			part_rows->Flush();
+			global.partitions->probe_rows.Combine(*part_rows);
+		}
+		global.Add(probe);
 	}
 };
 
@@ -347,14 +472,14 @@ void SetNull(Vector &vector) {
 class ChunkJoin {
 public:
 	ChunkJoin(const PhysicalSpatialJoin &op, SpatialProbe &probe, BuildGather &gather,
-	          optional_ptr<SpatialGroups> groups)
+	          optional_ptr<SpatialGroups> groups = nullptr)
 	    : op(op), probe(probe), gather(gather), groups(groups) {
 	}
 
 	//! Whether there may be more for this input
 	bool Next(DataChunk &result) {
 		if (groups) {
-			groups->AddPairs(probe);
+			groups->AddPairs(probe, true);
 			return false;
 		}
 		switch (op.join_type) {
@@ -365,7 +490,7 @@ public:
 			return false;
 		case JoinType::MARK:
 			probe.FindAll();
-			Mark(result);
+			Rest(result, *FlatVector::IncrementalSelectionVector(), probe.Input().size());
 			return false;
 		case JoinType::RIGHT_SEMI:
 		case JoinType::RIGHT_ANTI:
@@ -385,7 +510,6 @@ public:
 		return false;
 	}
 
-private:
 	void Pairs(DataChunk &result, idx_t count) {
 		idx_t column = 0;
 		for (auto left : op.left_columns) {
@@ -407,12 +531,23 @@ private:
 				rows.set_index(count++, i);
 			}
 		}
-		if (count == 0) {
-			return;
+		if (count > 0) {
+			Rest(result, rows, count);
 		}
+	}
+
+	//! Rows of the input, with their mark or with NULLs for the build side
+	void Rest(DataChunk &result, const SelectionVector &rows, idx_t count) {
 		idx_t column = 0;
 		for (auto left : op.left_columns) {
 			result.data[column++].Slice(probe.Input().data[left], rows, count);
+		}
+		if (op.join_type == JoinType::MARK) {
+			auto &mark = result.data[column++];
+			mark.SetVectorType(VectorType::FLAT_VECTOR);
+			for (idx_t i = 0; i < count; i++) {
+				FlatVector::GetData<bool>(mark)[i] = probe.found[rows.get_index(i)];
+			}
 		}
 		for (; column < result.ColumnCount(); column++) {
 			SetNull(result.data[column]);
@@ -420,20 +555,7 @@ private:
 		result.SetCardinality(count);
 	}
 
-	void Mark(DataChunk &result) {
-		idx_t column = 0;
-		for (auto left : op.left_columns) {
-			result.data[column++].Reference(probe.Input().data[left]);
-		}
-		auto &mark = result.data[column];
-		mark.SetVectorType(VectorType::FLAT_VECTOR);
-		auto data = FlatVector::GetData<bool>(mark);
-		for (idx_t i = 0; i < probe.Input().size(); i++) {
-			data[i] = probe.found[i];
-		}
-		result.SetCardinality(probe.Input().size());
-	}
-
+private:
 	const PhysicalSpatialJoin &op;
 	SpatialProbe &probe;
 	BuildGather &gather;
@@ -446,12 +568,22 @@ unique_ptr<OperatorState> PhysicalSpatialJoin::GetOperatorState(ExecutionContext
 	return make_uniq<SpatialJoinOperatorState>(context.client, *this);
 }
 
-OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &, DataChunk &input, DataChunk &chunk,
+OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &context, DataChunk &input, DataChunk &chunk,
                                                         GlobalOperatorState &, OperatorState &state_p) const {
 	auto &state = state_p.Cast<SpatialJoinOperatorState>();
 	auto &global = sink_state->Cast<SpatialJoinGlobalSink>();
+	if (global.partitions) {
+		auto &partitions = *global.partitions;
+		if (!state.part_rows) {
+			state.part_rows = make_uniq<PartRows>(context.client, partitions.probe_layout, partitions.grid.PartCount());
+		}
+		state.probe.SetInput(input);
+		partitions.CutProbe(input, state.probe.Geometries(), state.probe.Limits(), *state.part_rows);
+		return OperatorResultType::NEED_MORE_INPUT;
+	}
 	if (!state.begun) {
-		state.probe.Begin(input, *global.build);
+		state.probe.SetInput(input);
+		state.probe.Begin(*global.build);
 		global.build->CountMemory();
 		state.begun = true;
 	}
@@ -467,52 +599,323 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &, Data
 //===----------------------------------------------------------------------===//
 namespace {
 
+//! One part, while it is joined
+struct PartJoin {
+	PartJoin(SpatialJoinGlobalSink &sink, uint32_t part, idx_t threads) : sink(sink), part(part), work(threads) {
+	}
+	~PartJoin() {
+		// Rows that did not match are looked for later
+		if (build && build->IsMarking()) {
+			sink.partitions->build_rows.Part(part) = build->Release();
+		}
+	}
+	SpatialJoinGlobalSink &sink;
+	const uint32_t part;
+	unique_ptr<SpatialBuild> build;
+	vibespatial::SharedWork work;
+	std::atomic<idx_t> next_chunk {0};
+};
+
 class SpatialJoinGlobalSource : public GlobalSourceState {
 public:
-	explicit SpatialJoinGlobalSource(const PhysicalSpatialJoin &op)
-	    : op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()) {
-		if (op.has_aggregate) {
-			if (op.join_type == JoinType::RIGHT) {
-				sink.groups->AddUnmatched(*sink.build);
+	//! What is left to do when the probe side has passed, one after the other
+	enum class Phase : uint8_t { PARTS, PROBE_REST, BUILD_REST, GROUPS, DONE };
+
+	SpatialJoinGlobalSource(ClientContext &context, const PhysicalSpatialJoin &op)
+	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()),
+	      threads(NumericCast<idx_t>(TaskScheduler::GetScheduler(context).NumberOfThreads())) {
+		if (sink.partitions) {
+			found.Resize(sink.partitions->probe_count);
+			unit_count = sink.partitions->grid.PartCount();
+		} else {
+			phase = Phase::PROBE_REST;
+			NextPhase();
+		}
+	}
+
+	//! Units of work: parts, chunks of parts, chunks of the build side, chunks of groups
+	void NextPhase() {
+		next_unit = 0;
+		unit_count = 0;
+		while (unit_count == 0 && phase != Phase::DONE) {
+			phase = Phase(uint8_t(phase) + 1);
+			switch (phase) {
+			case Phase::PROBE_REST:
+				unit_count = op.KeepsProbe() && sink.partitions ? sink.partitions->grid.PartCount() : 0;
+				break;
+			case Phase::BUILD_REST:
+				if (op.MarksBuild()) {
+					unit_count = sink.partitions ? sink.partitions->grid.PartCount()
+					                             : (sink.build->Count() + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
+				}
+				break;
+			case Phase::GROUPS:
+				if (op.has_aggregate) {
+					unit_count = (sink.groups->Count() + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
+				}
+				break;
+			default:
+				break;
 			}
-			total = sink.groups->Count();
-		} else if (op.MarksBuild()) {
-			total = sink.build->Count();
 		}
 	}
 
 	idx_t MaxThreads() override {
-		return op.deterministic || op.has_aggregate ? 1 : MaxValue<idx_t>(1, total / (10 * STANDARD_VECTOR_SIZE));
+		return op.deterministic   ? 1
+		       : sink.partitions  ? threads
+		       : op.has_aggregate ? 1
+		                          : MaxValue<idx_t>(1, unit_count / 10);
 	}
 
+	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	SpatialJoinGlobalSink &sink;
-	idx_t total = 0;
-	std::atomic<idx_t> next {0};
+	const idx_t threads;
+	Phase phase = Phase::PARTS;
+	idx_t unit_count = 0;
+	idx_t next_unit = 0;
+	//! Threads with work of this phase
+	idx_t busy = 0;
+	shared_ptr<PartJoin> current;
+	//! Rows of the probe side, by number, that met something
+	RowFlags found;
 };
+
+using Phase = SpatialJoinGlobalSource::Phase;
 
 class SpatialJoinLocalSource : public LocalSourceState {
 public:
-	explicit SpatialJoinLocalSource(const PhysicalSpatialJoin &op) : gather(*op.layout, op.right_columns) {
+	SpatialJoinLocalSource(ClientContext &context, const PhysicalSpatialJoin &op, SpatialJoinGlobalSource &global)
+	    : gather(*op.layout, op.right_columns) {
+		if (!global.sink.partitions) {
+			return;
+		}
+		probe = make_uniq<SpatialProbe>(context, op);
+		reader = make_uniq<RowReader>(*global.sink.partitions->probe_layout);
+		chunk.InitializeEmpty(op.children[0].get().types);
+		if (op.has_aggregate) {
+			groups = make_uniq<SpatialGroups>(context, op);
+		}
 	}
+
 	BuildGather gather;
+	// With parts
+	unique_ptr<SpatialProbe> probe;
+	unique_ptr<RowReader> reader;
+	unique_ptr<SpatialGroups> groups;
+	DataChunk chunk;
+	int64_t *numbers = nullptr;
+	shared_ptr<PartJoin> part;
+	bool in_chunk = false;
+	// The unit at hand
+	bool busy = false;
+	bool has_unit = false;
+	idx_t unit = 0;
+	idx_t position = 0;
+	unique_ptr<SpatialBuild> rest;
+
+	//! The next chunk of probe rows of a part: those columns that came from the left child
+	bool Fetch(TupleDataCollection &rows, idx_t index) {
+		if (index >= rows.ChunkCount()) {
+			return false;
+		}
+		auto &fetched = reader->Fetch(rows, index);
+		for (idx_t i = 0; i < chunk.ColumnCount(); i++) {
+			chunk.data[i].Reference(fetched.data[i]);
+		}
+		chunk.SetCardinality(fetched);
+		numbers = FlatVector::GetData<int64_t>(fetched.data[chunk.ColumnCount()]);
+		return true;
+	}
+};
+
+//! One thread's share of the source
+class SourceWork {
+public:
+	SourceWork(SpatialJoinGlobalSource &global, SpatialJoinLocalSource &local)
+	    : global(global), local(local), op(global.op), sink(global.sink) {
+	}
+
+	//! Rows of the unit at hand; false when it is done
+	bool Next(DataChunk &result) {
+		switch (global.phase) {
+		case Phase::PARTS:
+			return NextOfPart(result);
+		case Phase::PROBE_REST:
+			return NextProbeRest(result);
+		case Phase::BUILD_REST:
+			return NextBuildRest(result);
+		case Phase::GROUPS:
+			sink.groups->Emit(local.unit * STANDARD_VECTOR_SIZE, result);
+			return false;
+		default:
+			return false;
+		}
+	}
+
+private:
+	//===------------------------------------------------------------------===//
+	// Parts
+	//===------------------------------------------------------------------===//
+	bool NextOfPart(DataChunk &result) {
+		auto &part = *local.part;
+		part.work.Run([&](vibespatial::Parallel &parallel) {
+			auto &rows = sink.partitions->probe_rows.Part(part.part);
+			part.build = make_uniq<SpatialBuild>(global.context, op,
+			                                     std::move(sink.partitions->build_rows.Part(part.part)), sink.matched);
+			part.build->Build(parallel, rows->Count());
+			if (op.has_aggregate) {
+				lock_guard<mutex> guard(sink.lock);
+				sink.groups->NumberBuild(*part.build);
+			}
+			sink.Describe(*part.build);
+		});
+		if (!local.in_chunk) {
+			if (!local.Fetch(*sink.partitions->probe_rows.Part(part.part), part.next_chunk++)) {
+				return false;
+			}
+			local.probe->SetInput(local.chunk);
+			local.probe->Begin(*part.build, sink.partitions.get(), part.part);
+			part.build->CountMemory();
+			local.in_chunk = true;
+		}
+		local.in_chunk = NextOfChunk(result);
+		return true;
+	}
+
+	//! Returns whether there may be more of the chunk
+	bool NextOfChunk(DataChunk &result) {
+		auto &probe = *local.probe;
+		if (local.groups) {
+			local.groups->AddPairs(probe, false);
+		} else if (op.join_type == JoinType::INNER || op.join_type == JoinType::LEFT ||
+		           op.join_type == JoinType::RIGHT || op.join_type == JoinType::OUTER) {
+			auto count = probe.Next();
+			if (count > 0) {
+				ChunkJoin(op, probe, local.gather).Pairs(result, count);
+				return true;
+			}
+		} else {
+			probe.FindAll();
+		}
+		if (op.join_type == JoinType::SEMI) {
+			// Now, and in this part, if in no other before
+			for (idx_t i = 0; i < probe.Input().size(); i++) {
+				probe.found[i] = probe.found[i] && !global.found.Set(NumericCast<idx_t>(local.numbers[i]));
+			}
+			ChunkJoin(op, probe, local.gather).Select(result, true);
+		} else if (op.KeepsProbe()) {
+			for (idx_t i = 0; i < probe.Input().size(); i++) {
+				if (probe.found[i]) {
+					global.found.Set(NumericCast<idx_t>(local.numbers[i]));
+				}
+			}
+		}
+		return false;
+	}
+
+	//===------------------------------------------------------------------===//
+	// Rows without a match
+	//===------------------------------------------------------------------===//
+	//! Rows of the probe side, each where it is at home
+	bool NextProbeRest(DataChunk &result) {
+		auto part = NumericCast<uint32_t>(local.unit);
+		auto &probe = *local.probe;
+		if (!local.Fetch(*sink.partitions->probe_rows.Part(part), local.position++)) {
+			return false;
+		}
+		probe.SetInput(local.chunk);
+		SelectionVector rows(STANDARD_VECTOR_SIZE);
+		idx_t count = 0;
+		for (idx_t i = 0; i < local.chunk.size(); i++) {
+			auto reach =
+			    sink.partitions->ProbeReach(probe.Geometries()[i], probe.Limits() ? probe.Limits() + i : nullptr);
+			bool found = global.found.Has(NumericCast<idx_t>(local.numbers[i]));
+			if (sink.partitions->HomeOf(reach) == part && (op.join_type == JoinType::MARK || !found)) {
+				probe.found[i] = found;
+				rows.set_index(count++, i);
+			}
+		}
+		if (local.groups) {
+			local.groups->AddRest(local.chunk, rows, count);
+		} else if (count > 0) {
+			ChunkJoin(op, probe, local.gather).Rest(result, rows, count);
+		}
+		return true;
+	}
+
+	//! Rows of the build side, each where it is at home: those that matched for RIGHT_SEMI, else those that did not
+	bool NextBuildRest(DataChunk &result) {
+		auto build = sink.build.get();
+		idx_t begin = local.unit * STANDARD_VECTOR_SIZE;
+		auto part = NumericCast<uint32_t>(sink.partitions ? local.unit : 0);
+		if (sink.partitions) {
+			if (local.position == 0) {
+				auto &rows = sink.partitions->build_rows.Part(part);
+				local.rest = make_uniq<SpatialBuild>(global.context, op, std::move(rows), sink.matched);
+				local.rest->Load();
+				if (op.has_aggregate) {
+					lock_guard<mutex> guard(sink.lock);
+					sink.groups->NumberBuild(*local.rest);
+				}
+			}
+			build = local.rest.get();
+			begin = local.position;
+			local.position += STANDARD_VECTOR_SIZE;
+		}
+		if (begin >= build->Count()) {
+			local.rest.reset();
+			return false;
+		}
+		uint32_t rows[STANDARD_VECTOR_SIZE];
+		idx_t count = 0;
+		for (auto row = begin; row < MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, build->Count()); row++) {
+			bool at_home = !sink.partitions ||
+			               sink.partitions->HomeOf(sink.partitions->BuildReach(build->Location(row))) == part;
+			if (at_home && build->IsMatched(row) == (op.join_type == JoinType::RIGHT_SEMI)) {
+				rows[count++] = NumericCast<uint32_t>(row);
+			}
+		}
+		if (op.has_aggregate) {
+			auto &groups = local.groups ? *local.groups : *sink.groups;
+			groups.AddRest(*build, rows, count);
+		} else if (count > 0) {
+			idx_t column = 0;
+			for (; column < op.left_columns.size(); column++) {
+				SetNull(result.data[column]);
+			}
+			auto &gathered = local.gather.Gather(*build, rows, count);
+			for (idx_t i = 0; i < op.right_columns.size(); i++) {
+				result.data[column++].Reference(gathered.data[i]);
+			}
+			result.SetCardinality(count);
+		}
+		return sink.partitions != nullptr;
+	}
+
+	SpatialJoinGlobalSource &global;
+	SpatialJoinLocalSource &local;
+	const PhysicalSpatialJoin &op;
+	SpatialJoinGlobalSink &sink;
 };
 
 } // namespace
 
-unique_ptr<GlobalSourceState> PhysicalSpatialJoin::GetGlobalSourceState(ClientContext &) const {
-	return make_uniq<SpatialJoinGlobalSource>(*this);
+unique_ptr<GlobalSourceState> PhysicalSpatialJoin::GetGlobalSourceState(ClientContext &context) const {
+	return make_uniq<SpatialJoinGlobalSource>(context, *this);
 }
 
-unique_ptr<LocalSourceState> PhysicalSpatialJoin::GetLocalSourceState(ExecutionContext &, GlobalSourceState &) const {
-	return make_uniq<SpatialJoinLocalSource>(*this);
+unique_ptr<LocalSourceState> PhysicalSpatialJoin::GetLocalSourceState(ExecutionContext &context,
+                                                                      GlobalSourceState &gstate) const {
+	return make_uniq<SpatialJoinLocalSource>(context.client, *this, gstate.Cast<SpatialJoinGlobalSource>());
 }
 
 ProgressData PhysicalSpatialJoin::GetProgress(ClientContext &, GlobalSourceState &gstate) const {
 	auto &global = gstate.Cast<SpatialJoinGlobalSource>();
+	auto guard = global.Lock();
 	ProgressData result;
-	result.total = static_cast<double>(MaxValue<idx_t>(1, global.total));
-	result.done = MinValue(result.total, static_cast<double>(global.next.load()));
+	result.total = static_cast<double>(MaxValue<idx_t>(1, global.unit_count));
+	result.done = MinValue(result.total, static_cast<double>(global.next_unit));
 	return result;
 }
 
@@ -520,43 +923,65 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
                                                       OperatorSourceInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSource>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSource>();
-	auto &sink = global.sink;
-	uint32_t rows[STANDARD_VECTOR_SIZE];
 	while (true) {
 		if (context.client.IsInterrupted()) {
 			throw InterruptException();
 		}
-		auto begin = global.next.fetch_add(STANDARD_VECTOR_SIZE);
-		if (begin >= global.total) {
-			return SourceResultType::FINISHED;
-		}
-		auto end = MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, global.total);
-		idx_t count = 0;
-		if (has_aggregate) {
-			if (sink.groups->Emit(begin, chunk) == 0) {
-				continue;
+		if (local.has_unit) {
+			local.has_unit = SourceWork(global, local).Next(chunk);
+			if (chunk.size() > 0) {
+				return SourceResultType::HAVE_MORE_OUTPUT;
 			}
-			return SourceResultType::HAVE_MORE_OUTPUT;
-		}
-		bool wanted = join_type == JoinType::RIGHT_SEMI;
-		for (auto row = begin; row < end; row++) {
-			if (sink.build->IsMatched(row) == wanted) {
-				rows[count++] = NumericCast<uint32_t>(row);
-			}
-		}
-		if (count == 0) {
 			continue;
 		}
-		idx_t column = 0;
-		for (; column < left_columns.size(); column++) {
-			SetNull(chunk.data[column]);
+		// Let go of the last unit outside of the lock
+		auto last_part = std::move(local.part);
+		auto guard = global.Lock();
+		if (global.phase == Phase::PARTS) {
+			if (last_part && global.current == last_part) {
+				global.current.reset(); // all its chunks are taken
+			}
+			if (!global.current && global.next_unit < global.unit_count) {
+				auto part = NumericCast<uint32_t>(global.next_unit++);
+				global.current = make_shared_ptr<PartJoin>(global.sink, part, global.threads);
+			}
+			local.part = global.current;
+			local.has_unit = local.part != nullptr;
+		} else if (global.next_unit < global.unit_count) {
+			local.unit = global.next_unit++;
+			local.position = 0;
+			local.has_unit = true;
 		}
-		auto &gathered = local.gather.Gather(*sink.build, rows, count);
-		for (idx_t i = 0; i < right_columns.size(); i++) {
-			chunk.data[column++].Reference(gathered.data[i]);
+		if (local.has_unit) {
+			global.busy += !local.busy;
+			local.busy = true;
+			guard.unlock();
+			continue;
 		}
-		chunk.SetCardinality(count);
-		return SourceResultType::HAVE_MORE_OUTPUT;
+		if (global.phase == Phase::DONE) {
+			return SourceResultType::FINISHED;
+		}
+		// The next phase begins when all are done with this one
+		if (local.busy) {
+			local.busy = false;
+			global.busy--;
+			last_part.reset();
+			if (local.groups) {
+				lock_guard<mutex> sink_guard(global.sink.lock);
+				global.sink.groups->Combine(*local.groups);
+				local.groups = make_uniq<SpatialGroups>(context.client, *this);
+			}
+			if (local.probe && global.phase == Phase::PARTS) {
+				lock_guard<mutex> sink_guard(global.sink.lock);
+				global.sink.Add(*local.probe);
+			}
+		}
+		if (global.busy == 0) {
+			global.NextPhase();
+			global.UnblockTasks(guard);
+			continue;
+		}
+		return global.BlockSource(guard, input.interrupt_state);
 	}
 }
 
@@ -592,9 +1017,13 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(Globa
 	auto &sink = gstate.Cast<SpatialJoinGlobalSource>().sink;
 	InsertionOrderPreservingMap<string> result;
 	auto milliseconds = [](double seconds) { return StringUtil::Format("%.1f ms", seconds * 1e3); };
-	result["Built"] = to_string(sink.build->Count()) + " rows, " +
-	                  milliseconds(sink.build->seconds + sink.build->Index().CellSeconds());
-	result["Built Index"] = sink.build->Index().Describe();
+	if (sink.build) {
+		sink.Describe(*sink.build);
+	}
+	auto parts = sink.partitions ? ", " + to_string(sink.partitions->grid.PartCount()) + " parts" : string();
+	result["Built"] = to_string(sink.built_rows) + " rows, " + milliseconds(sink.build_seconds) + parts;
+	result["Built Index"] =
+	    sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
 	result["Probed"] = to_string(sink.probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
 	result["Candidates"] = to_string(sink.counts.candidates);
 	result["True Hits"] = to_string(sink.counts.true_hits);

@@ -33,6 +33,8 @@ public:
 	shared_ptr<TupleDataLayout> layout;
 	idx_t geometry_column;
 	idx_t limit_column;
+	//! The number of the row, where rows are marked
+	idx_t number_column;
 
 	// What comes out: columns of the left child, columns of the layout
 	vector<idx_t> left_columns;
@@ -62,6 +64,13 @@ public:
 
 	vector<ProbeScan> probe_scans;
 	bool deterministic;
+
+	// Rows of the layout
+	vibespatial::JoinRow GeometryOf(data_ptr_t row) const;
+	double LimitOf(data_ptr_t row) const;
+	idx_t NumberOf(data_ptr_t row) const {
+		return Load<uint64_t>(row + layout->GetOffsets()[number_column]);
+	}
 
 	//! Rows of the build side come out by whether they matched
 	bool MarksBuild() const;

@@ -25,26 +25,9 @@ SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op
 	}
 }
 
-void SpatialProbe::Begin(DataChunk &chunk, SpatialBuild &build_p) {
+void SpatialProbe::SetInput(DataChunk &chunk) {
 	input = chunk;
-	build = build_p;
-	if (probed_build != build) {
-		if (probe) {
-			counts.Add(probe->counts);
-		}
-		auto &client = context;
-		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), [&client]() {
-			if (client.IsInterrupted()) {
-				throw InterruptException();
-			}
-		});
-		bool one_is_enough =
-		    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
-		probe->SetFirstOnly(one_is_enough && !op.residual);
-		probed_build = build;
-	}
 	auto count = chunk.size();
-	probed_rows += count;
 	keys.Reset();
 	key_executor.Execute(chunk, keys);
 	UnifiedVectorFormat format;
@@ -59,8 +42,7 @@ void SpatialProbe::Begin(DataChunk &chunk, SpatialBuild &build_p) {
 			tile[i].data = nullptr;
 		}
 	}
-	bool has_limits = op.probe_keys.size() > 1;
-	if (has_limits) {
+	if (op.probe_keys.size() > 1) {
 		UnifiedVectorFormat limit_format;
 		keys.data[1].ToUnifiedFormat(count, limit_format);
 		auto values = UnifiedVectorFormat::GetData<double>(limit_format);
@@ -70,9 +52,45 @@ void SpatialProbe::Begin(DataChunk &chunk, SpatialBuild &build_p) {
 		}
 	}
 	memset(found, 0, sizeof(found));
+}
+
+void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
+	// The build side of another part may come to lie where the last one was
+	bool same = probe && part == part_p;
+	build = build_p;
+	partitions = partitions_p;
+	part = part_p;
 	bool one_is_enough =
 	    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
-	probe->Begin(tile, count, has_limits ? limits : nullptr, one_is_enough ? found : nullptr);
+	if (!same) {
+		if (probe) {
+			counts.Add(probe->counts);
+		}
+		auto &client = context;
+		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), [&client]() {
+			if (client.IsInterrupted()) {
+				throw InterruptException();
+			}
+		});
+		probe->SetFirstOnly(one_is_enough && !op.residual && !partitions);
+	}
+	probed_rows += input->size();
+	probe->Begin(tile, input->size(), Limits(), one_is_enough ? found : nullptr);
+}
+
+//! A pair is found in every part that both its rows are in, and kept in one
+idx_t SpatialProbe::KeepOwn(idx_t count) {
+	idx_t kept = 0;
+	for (idx_t i = 0; i < count; i++) {
+		auto row = probe_rows.get_index(i);
+		auto probe_reach = partitions->ProbeReach(tile[row], Limits() ? limits + row : nullptr);
+		auto build_reach = partitions->BuildReach(build->Location(build_rows[i]));
+		if (partitions->grid.PartOf(probe_reach, build_reach) == part) {
+			probe_rows.set_index(kept, row);
+			build_rows[kept++] = build_rows[i];
+		}
+	}
+	return kept;
 }
 
 idx_t SpatialProbe::ApplyResidual(idx_t count) {
@@ -103,7 +121,10 @@ idx_t SpatialProbe::Next() {
 		if (count == 0) {
 			return 0;
 		}
-		if (op.residual) {
+		if (partitions) {
+			count = KeepOwn(count);
+		}
+		if (op.residual && count > 0) {
 			count = ApplyResidual(count);
 		}
 		for (idx_t i = 0; i < count; i++) {

@@ -6,6 +6,7 @@
 #include "duckdb.hpp"
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/operators/spatial_build.hpp"
+#include "duckdb/operators/spatial_partitions.hpp"
 
 namespace duckdb {
 
@@ -14,7 +15,16 @@ class SpatialProbe {
 public:
 	SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op);
 
-	void Begin(DataChunk &input, SpatialBuild &build);
+	//! The keys of a chunk, to be probed or cut
+	void SetInput(DataChunk &input);
+	//! Probes with the chunk that was set. With partitions, `build` is one of them, and only its own pairs come.
+	void Begin(SpatialBuild &build, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
+	const vibespatial::JoinRow *Geometries() const {
+		return tile;
+	}
+	const double *Limits() const {
+		return op.probe_keys.size() > 1 ? limits : nullptr;
+	}
 	//! The next pairs; 0 at the end of the chunk
 	idx_t Next();
 	//! Next() until the end, for those who only need `found`
@@ -44,6 +54,7 @@ public:
 	double seconds = 0;
 
 private:
+	idx_t KeepOwn(idx_t count);
 	idx_t ApplyResidual(idx_t count);
 
 	ClientContext &context;
@@ -55,7 +66,8 @@ private:
 	vibespatial::JoinRow tile[STANDARD_VECTOR_SIZE];
 	double limits[STANDARD_VECTOR_SIZE];
 	unique_ptr<vibespatial::JoinProbe> probe;
-	optional_ptr<SpatialBuild> probed_build;
+	optional_ptr<const SpatialPartitions> partitions;
+	uint32_t part = 0;
 	//! Of the builds before
 	vibespatial::JoinCounts counts;
 

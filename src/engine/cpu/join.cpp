@@ -143,6 +143,37 @@ double JoinCondition::Effective(double value) const {
 	return strict ? std::nextafter(value, NO_LIMIT) : value;
 }
 
+bool JoinCondition::EmptyIsNear() const {
+	for (auto &term : any_of) {
+		if (term.kind == JoinTerm::DISTANCE && term.empty_is_near) {
+			return true;
+		}
+	}
+	return false;
+}
+
+Box JoinCondition::Reach(const JoinRow &row, double part) const {
+	Box box = Box::Empty();
+	if (!row.data) {
+		return box;
+	}
+	Vec2 point;
+	if (ReadPoint(row, point)) {
+		box.Add(point.x, point.y);
+	} else {
+		PartBoxes reader;
+		reader.parts = nullptr;
+		VisitWkb(row.data, row.size, reader);
+		// What a shape makes nothing of is as EMPTY, but has a box for those who ask for boxes
+		bool boxes = any_of.size() == 1 && any_of[0].kind == JoinTerm::BOXES;
+		if (reader.content || boxes) {
+			box = reader.whole;
+		}
+	}
+	double limit = Effective(part);
+	return !box.IsEmpty() && limit > 0 ? Grow(box, limit) : box;
+}
+
 JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p)
     : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {} {
 	for (auto &term : condition.any_of) {

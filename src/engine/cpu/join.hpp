@@ -58,6 +58,11 @@ struct JoinCondition {
 	static constexpr double NO_LIMIT = -__builtin_huge_val();
 	//! At most this far; negative is never
 	double Effective(double value) const;
+	//! An EMPTY geometry can be near all others
+	bool EmptyIsNear() const;
+	//! All that a row can match meets this box; EMPTY for rows that are EMPTY or NULL. `part`: what the row itself, or the
+	//! constant, brings to the limit
+	vibe::Box Reach(const JoinRow &row, double part) const;
 };
 
 //! What the probes of one thread, or of all, came to

@@ -1,0 +1,440 @@
+"""Spatial joins side by side: vibespatial, DuckDB's spatial, SedonaDB and GeoPandas, on the same rows, in one run.
+
+usage: joins.py [--extension FILE] [--quick] [--rounds 3] [--timeout 120] [--points 5000000] [--only REGEX] [--engines A,B]
+                [--json FILE] [--plot FILE.svg [--sizes 100000,1000000]]
+
+Every engine has a process of its own and holds the tables in memory. A round runs one query once on every engine, so that a disturbance
+of the machine meets them alike; the medians of the rounds count. An engine that needs longer than the timeout is stopped, and not asked
+that query again; one that needs more than a quarter of it is asked once. The ratio is the best peer's time over ours. Results are
+compared: a difference is listed below the table, and ends with status 1 where ours is the odd one.
+
+--plot draws the CPU time per point of a count of points in provinces against the number of points, instead of the table.
+"""
+import argparse
+import collections
+import dataclasses
+import json
+import math
+import multiprocessing
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+
+import numpy
+import pyarrow
+import pyarrow.parquet
+
+from common import EXTENSION, circles, open_duckdb, open_sedona, shared_data, spatial_path, timed
+
+OURS = "vibespatial"
+ENGINES = [OURS, "spatial", "SedonaDB", "GeoPandas"]
+SIZES = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 50_000_000]
+FILES = {
+    "cities": "cities500_geonames.parquet",
+    "countries": "ne10m_countries.parquet",
+    "provinces": "ne10m_states_provinces.parquet",
+    "counties": "us_counties.parquet",
+    "rivers": "wdb_rivers_f.parquet",
+    "shore": "gshhs_h.parquet",
+}
+POINT_TABLES = ("cities", "points", "million")
+
+# One row of integers that no engine can find without the pairs it speaks of; L, R and ON are filled in, l and r are the aliases.
+SHAPES = {
+    "count": "SELECT count(*) FROM L l JOIN R r ON ON_",
+    "grouped": "SELECT count(*), sum(n), sum(n * (g % 97)) FROM "
+               "(SELECT r.id AS g, count(*) AS n FROM L l JOIN R r ON ON_ GROUP BY r.id) s",
+    "ids": "SELECT count(*), sum((l.id * 31 + r.id) % 1000003) FROM L l JOIN R r ON ON_",
+    "equal": "SELECT count(*) FROM L l JOIN R r ON ON_ AND l.k = r.k",
+    "semi": "SELECT count(*), sum(l.id) FROM L l SEMI JOIN R r ON ON_",
+    "anti": "SELECT count(*), sum(l.id) FROM L l ANTI JOIN R r ON ON_",
+    "exists": "SELECT count(*), sum(l.id) FROM L l WHERE EXISTS (SELECT 1 FROM R r WHERE ON_)",
+    "not exists": "SELECT count(*), sum(l.id) FROM L l WHERE NOT EXISTS (SELECT 1 FROM R r WHERE ON_)",
+}
+
+
+@dataclasses.dataclass
+class Case:
+    """`tree` is the side GeoPandas indexes, and `predicate` what it asks of (other side, indexed side)."""
+
+    left: str
+    right: str
+    shape: str
+    on: str
+    tree: str
+    predicate: str
+    distance: object = None
+    quick: bool = False
+
+    def name(self):
+        return f"{self.left} x {self.right}, {self.on.replace('l.geom, r.geom', '').replace('(, ', '(').replace('()', '')}, {self.shape}"
+
+    def sql(self, engine):
+        text = SHAPES[self.shape].replace("ON_", self.on).replace("FROM L ", f"FROM {self.left} ")
+        text = re.sub(r"\bR r\b", f"{self.right} r", text)
+        return re.sub("(SEMI|ANTI) JOIN", r"LEFT \1 JOIN", text) if engine == "SedonaDB" else text
+
+
+def cases():
+    within = ("ST_Within(l.geom, r.geom)", "left", "contains")
+    intersects = ("ST_Intersects(l.geom, r.geom)", "left", "intersects")
+    for points in ("cities", "points"):
+        for areas in ("countries", "provinces", "counties"):
+            for shape in ("count", "grouped", "ids"):
+                yield Case(points, areas, shape, *within, quick=points == "cities" and areas != "countries")
+    yield Case("rivers", "provinces", "count", *intersects, quick=True)
+    yield Case("counties", "counties", "count", "ST_Touches(l.geom, r.geom)", "left", "touches", quick=True)
+    yield Case("buffers", "buffers", "count", *intersects, quick=True)
+    yield Case("buffers", "buffers", "ids", *intersects)
+    near = "ST_DWithin(l.geom, r.geom, {})"
+    yield Case("cities", "cities", "count", near.format("0.01"), "right", "dwithin", 0.01, quick=True)
+    yield Case("cities", "cities", "ids", near.format("0.01"), "right", "dwithin", 0.01)
+    yield Case("million", "cities", "count", near.format("0.02"), "right", "dwithin", 0.02)
+    yield Case("cities", "rivers", "count", near.format("0.01"), "right", "dwithin", 0.01, quick=True)
+    yield Case("cities", "cities", "count", near.format("l.d"), "right", "dwithin", "d", quick=True)
+    yield Case("cities", "cities", "count", "ST_Distance(l.geom, r.geom) <= 0.01", "right", "dwithin", 0.01)
+    for shape in ("semi", "anti", "exists", "not exists", "equal"):
+        yield Case("points", "provinces", shape, *within, quick=shape in ("semi", "equal"))
+    yield Case("points", "shore", "count", *within, quick=True)
+
+
+def write_tables(folder, count):
+    """One Parquet file a table: id, k, d, and x and y or WKB. Returns what cannot be made, and why."""
+    data, missing = shared_data(*FILES.values())
+    with open_duckdb() as duck:
+        extra = "(id % 50)::INTEGER AS k, (id % 5) * 0.005 AS d"
+
+        def write(name, query):
+            duck.execute(f"COPY ({query}) TO '{folder}/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 100000)")
+
+        for name, file in FILES.items():
+            if file in missing:
+                continue
+            columns = "lon AS x, lat AS y" if name == "cities" else "geom"
+            order = "ORDER BY octet_length(geom) DESC LIMIT 1" if name == "shore" else ""
+            numbered = f"(SELECT row_number() OVER () - 1 AS id, {columns} FROM (FROM '{data / file}' {order}))"
+            write(name, f"SELECT id, {extra}, * EXCLUDE (id) FROM {numbered}")
+        for name, rows in (("points", count), ("million", min(count, 1_000_000))):
+            write_points(duck, folder, name, rows)
+        buffers = pyarrow.table({"id": pyarrow.array(range(100_000)), "geom": circles(numpy.random.default_rng(42), 100_000)})
+        duck.register("buffers", buffers)
+        write("buffers", f"SELECT id, {extra}, geom FROM buffers")
+    return {name: file for name, file in FILES.items() if file in missing}
+
+
+def write_points(duck, folder, name, count):
+    duck.execute(f"""COPY (SELECT i AS id, (i % 50)::INTEGER AS k, (i % 5) * 0.005 AS d,
+        (hash(i) % 3600000000) / 1e7 - 180.0 AS x, (hash(i + 1000000007) % 1800000000) / 1e7 - 90.0 AS y
+        FROM range({count}) t(i)) TO '{folder}/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 100000)""")
+
+
+def columns(name):
+    return "id, k, d, " + ("ST_Point(x, y)" if name in POINT_TABLES else "ST_GeomFromWKB(geom)") + " AS geom"
+
+
+class Duck:
+    def __init__(self, folder, extension):
+        self.folder, self.connection = folder, open_duckdb(extension)
+
+    def load(self, name):
+        self.connection.execute(f"CREATE TABLE {name} AS SELECT {columns(name)} FROM '{self.folder}/{name}.parquet'")
+
+    def run(self, case):
+        return self.connection.execute(case.sql("DuckDB")).fetchone()
+
+
+class Sedona:
+    def __init__(self, folder):
+        self.folder, self.connection = folder, open_sedona()
+
+    def load(self, name):
+        self.connection.read_parquet(f"{self.folder}/{name}.parquet").to_view(f"{name}_file")
+        self.connection.sql(f"SELECT {columns(name)} FROM {name}_file").to_memtable().to_view(name)
+
+    def run(self, case):
+        table = pyarrow.table(self.connection.sql(case.sql("SedonaDB")))
+        return tuple(column[0].as_py() for column in table.columns)
+
+
+class Pandas:
+    """The index query under geopandas.sjoin, which is its fastest way to pairs; the index is built anew each time, as the others do."""
+
+    def __init__(self, folder):
+        self.folder, self.tables = folder, {}
+
+    def load(self, name):
+        import shapely
+
+        table = pyarrow.parquet.read_table(f"{self.folder}/{name}.parquet")
+        numbers = {column: table[column].to_numpy() for column in table.column_names if column != "geom"}
+        if name in POINT_TABLES:
+            numbers["geom"] = shapely.points(numbers["x"], numbers["y"])
+        else:
+            numbers["geom"] = shapely.from_wkb(table["geom"].to_pandas())
+        self.tables[name] = numbers
+
+    def run(self, case):
+        import geopandas
+
+        left, right = self.tables[case.left], self.tables[case.right]
+        asked, tree = (right, left) if case.tree == "left" else (left, right)
+        distance = {"distance": asked["d"] if case.distance == "d" else case.distance} if case.distance else {}
+        pairs = geopandas.GeoSeries(tree["geom"]).sindex.query(asked["geom"], predicate=case.predicate, **distance)
+        l, r = (pairs[1], pairs[0]) if case.tree == "left" else pairs
+        if case.shape == "grouped":
+            counts = numpy.bincount(right["id"][r])
+            groups = numpy.flatnonzero(counts)
+            return len(groups), int(counts.sum()), int((counts[groups] * (groups % 97)).sum())
+        if case.shape == "ids":
+            return len(l), int(((left["id"][l] * 31 + right["id"][r]) % 1000003).sum())
+        if case.shape == "equal":
+            return (int((left["k"][l] == right["k"][r]).sum()),)
+        if case.shape != "count":
+            found = numpy.zeros(len(left["id"]), dtype=bool)
+            found[l] = True
+            kept = left["id"][~found if case.shape in ("anti", "not exists") else found]
+            return len(kept), int(kept.sum())
+        return (len(l),)
+
+
+def serve(pipe, engine, folder, extension):
+    """A process that answers one case at a time."""
+    makers = {
+        OURS: lambda: Duck(folder, extension),
+        "spatial": lambda: Duck(folder, spatial_path()),
+        "SedonaDB": lambda: Sedona(folder),
+        "GeoPandas": lambda: Pandas(folder),
+    }
+    runner, loaded = makers[engine](), set()
+    while True:
+        case = pipe.recv()
+        try:
+            for name in {case.left, case.right} - loaded:
+                runner.load(name)
+                loaded.add(name)
+            pipe.send("ready")
+            value, wall, cpu = timed(runner.run, case)
+            pipe.send((tuple(int(number or 0) for number in value), wall, cpu))
+        except Exception as error:  # whatever an engine throws is its answer
+            pipe.send(f"{type(error).__name__}: {error}".splitlines()[0][:150])
+
+
+class Engine:
+    """The parent's end of one engine's process, started when it is needed."""
+
+    def __init__(self, name, folder, extension):
+        self.name, self.arguments, self.process = name, (name, folder, extension), None
+
+    def ask(self, case, timeout):
+        """(result, wall, CPU), or a text that says why there is none."""
+        if self.process is None:
+            context = multiprocessing.get_context("spawn")
+            self.pipe, other = context.Pipe()
+            self.process = context.Process(target=serve, args=(other, *self.arguments), daemon=True)
+            self.process.start()
+            other.close()
+        try:
+            self.pipe.send(case)
+            answer = self.pipe.recv()
+            if answer == "ready":
+                if not self.pipe.poll(timeout):
+                    self.stop()
+                    return f"> {timeout} s"
+                answer = self.pipe.recv()
+        except (EOFError, ConnectionError):
+            code = self.stop()
+            return f"ended with status {code}"
+        return answer
+
+    def stop(self):
+        if self.process is None:
+            return None
+        self.process.kill()
+        self.process.join()
+        code, self.process = self.process.exitcode, None
+        return code
+
+
+def measure(engines, case, rounds, timeout):
+    """Every engine's (result, median wall, median CPU, runs), or the reason for none."""
+    runs, failed = collections.defaultdict(list), {}
+    for _ in range(rounds):
+        for engine in engines:
+            if engine.name in failed or (runs[engine.name] and runs[engine.name][0][1] > timeout / 4):
+                continue
+            answer = engine.ask(case, timeout)
+            if isinstance(answer, str):
+                failed[engine.name] = answer
+            else:
+                runs[engine.name].append(answer)
+    found = dict(failed)
+    for name, answers in runs.items():
+        if name not in failed and answers:
+            found[name] = (answers[0][0], statistics.median(a[1] for a in answers), statistics.median(a[2] for a in answers), len(answers))
+    return {engine.name: found[engine.name] for engine in engines}
+
+
+def ratio(found, at):
+    """The best peer's time over ours; with a > where no peer finished."""
+    ours, peers = found.get(OURS), [value for name, value in found.items() if name != OURS]
+    if not isinstance(ours, tuple) or not peers:
+        return ""
+    finished = [value[at] for value in peers if isinstance(value, tuple)]
+    if finished:
+        return f"{min(finished) / ours[at]:.1f}x"
+    slow = [float(value[2:-2]) for value in peers if value.startswith("> ")]
+    return f"> {min(slow) / ours[at]:.0f}x" if slow else ""
+
+
+def cell(value):
+    if isinstance(value, tuple):
+        return f"{value[2]:.3f} / {value[1]:.3f}"
+    return value if value.startswith("> ") else "failed"
+
+
+def differences(name, found):
+    """Lines on results that are not the same, and whether ours is the odd one."""
+    results = collections.defaultdict(list)
+    for engine, value in found.items():
+        if isinstance(value, tuple):
+            results[value[0]].append(engine)
+    lines = [f"{name}: {engine} {value}" for engine, value in found.items() if isinstance(value, str) and not value.startswith("> ")]
+    if len(results) > 1:
+        lines.append(f"{name}: " + "; ".join(f"{' and '.join(who)} {value}" for value, who in results.items()))
+    return lines, len(results) > 1 and any(who == [OURS] for who in results.values())
+
+
+def table(engines, chosen, arguments):
+    """Runs the cases, prints the table as it grows; returns what was measured and whether ours was the odd one."""
+    names = [engine.name for engine in engines]
+    print(f"CPU / wall seconds, medians of {arguments.rounds} rounds; ratio: best peer / ours\n")
+    print("| left x right, condition, result | " + " | ".join(names) + " | CPU ratio | wall ratio | rows |")
+    print("|---" * (len(names) + 4) + "|", flush=True)
+    measured, notes, odd = [], [], False
+    for case in chosen:
+        found = measure(engines, case, arguments.rounds, arguments.timeout)
+        rows = next((value[0][0] for value in found.values() if isinstance(value, tuple)), None)
+        print(f"| {case.name()} | " + " | ".join(cell(found[name]) for name in names) + f" | {ratio(found, 2)} | {ratio(found, 1)} | "
+              + (f"{rows:,}" if rows is not None else "") + " |", flush=True)
+        lines, wrong = differences(case.name(), found)
+        notes, odd = notes + lines, odd or wrong
+        measured.append({"case": case.name(), "sql": case.sql("DuckDB"), "found": found})
+    if notes:
+        print("\nDifferences and failures:\n" + "\n".join(f"- {note}" for note in notes))
+    return measured, odd
+
+
+def series(engines, folder, sizes, arguments):
+    """The count of points in provinces for growing numbers of points; every size on fresh processes."""
+    measured, out = [], set()
+    case = Case("points", "provinces", "count", "ST_Within(l.geom, r.geom)", "left", "contains")
+    for size in sizes:
+        with open_duckdb() as duck:
+            write_points(duck, folder, "points", size)
+        # Python objects for each point do not fit in memory beyond this.
+        running = [e for e in engines if e.name not in out and not (e.name == "GeoPandas" and size > 10_000_000)]
+        found = measure(running, case, arguments.rounds, arguments.timeout)
+        for engine in engines:
+            engine.stop()
+        out |= {name for name, value in found.items() if isinstance(value, str)}
+        measured.append({"points": size, "found": found})
+        print(f"{size:>12,}  " + "  ".join(f"{name} {value[2] / size * 1e6:.3f}" if isinstance(value, tuple) else f"{name} {value}"
+                                           for name, value in found.items()), flush=True)
+        results = {value[0] for value in found.values() if isinstance(value, tuple)}
+        if len(results) > 1:
+            print(f"  different results: {found}")
+    return measured
+
+
+def draw(measured):
+    """An SVG of CPU microseconds a point against the number of points, both logarithmic."""
+    colours = {OURS: "#c2410c", "spatial": "#2563eb", "SedonaDB": "#15803d", "GeoPandas": "#7c3aed"}
+    lines = collections.defaultdict(list)
+    for entry in measured:
+        for name, value in entry["found"].items():
+            if isinstance(value, tuple):
+                lines[name].append((entry["points"], value[2] / entry["points"] * 1e6))
+    values = [cost for line in lines.values() for _, cost in line]
+    sizes = [entry["points"] for entry in measured]
+    left, top, width, height = 70, 30, 560, 320
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    first, last = math.log10(min(sizes)), max(math.log10(max(sizes)), math.log10(min(sizes)) + 1e-9)
+
+    def at(size, cost):
+        return (left + width * (math.log10(size) - first) / (last - first),
+                top + height * (high - math.log10(cost)) / max(high - low, 1))
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{top + height + 50}" font-family="sans-serif" '
+             'font-size="12"><rect width="100%" height="100%" fill="white"/>',
+             f'<text x="{left}" y="18" font-size="13">points in 4,556 provinces: CPU microseconds a point</text>']
+    for exponent in range(low, high + 1):
+        y = at(min(sizes), 10.0 ** exponent)[1]
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>'
+                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{10.0 ** exponent:g}</text>')
+    for size in sizes:
+        x = at(size, 10.0 ** low)[0]
+        label = f"{size // 1_000_000}M" if size >= 1_000_000 else f"{size // 1000}k"
+        parts.append(f'<line x1="{x:.1f}" y1="{top + height}" x2="{x:.1f}" y2="{top + height + 5}" stroke="#666"/>'
+                     f'<text x="{x:.1f}" y="{top + height + 20}" text-anchor="middle">{label}</text>')
+    parts.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">points</text>')
+    for name, line in lines.items():
+        places = [at(*point) for point in line]
+        parts.append(f'<polyline fill="none" stroke="{colours[name]}" stroke-width="2" points="'
+                     + " ".join(f"{x:.1f},{y:.1f}" for x, y in places) + '"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colours[name]}"/>' for x, y in places]
+        parts.append(f'<text x="{places[-1][0] + 8:.1f}" y="{places[-1][1] + 4:.1f}" fill="{colours[name]}">{name}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--extension", default=EXTENSION)
+    parser.add_argument("--quick", action="store_true", help="fewer cases, 200,000 points, one round")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--timeout", type=int)
+    parser.add_argument("--points", type=int)
+    parser.add_argument("--only", default="", help="a regular expression that the case has to match")
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--json")
+    parser.add_argument("--plot")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    arguments = parser.parse_args()
+    arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
+    arguments.timeout = arguments.timeout or (20 if arguments.quick else 120)
+    arguments.points = arguments.points or (200_000 if arguments.quick else 5_000_000)
+    names = arguments.engines.split(",")
+    if set(names) - set(ENGINES):
+        parser.error(f"the engines are {', '.join(ENGINES)}")
+    extension = str(pathlib.Path(arguments.extension).absolute())
+    if OURS in names and not pathlib.Path(extension).exists():
+        parser.error(f"{extension} is not there: run make, or name another with --extension")
+
+    with tempfile.TemporaryDirectory(prefix="vibespatial-joins-") as folder:
+        missing = write_tables(folder, 1 if arguments.plot else arguments.points)
+        engines = [Engine(name, folder, extension) for name in names]
+        odd = False
+        try:
+            if arguments.plot:
+                if "provinces" in missing:
+                    sys.exit(f"the plot needs {missing['provinces']}")
+                measured = series(engines, folder, [int(size) for size in arguments.sizes.split(",")], arguments)
+                pathlib.Path(arguments.plot).write_text(draw(measured))
+            else:
+                chosen = [case for case in cases() if (case.quick or not arguments.quick) and re.search(arguments.only, case.name())]
+                for name, file in missing.items():
+                    print(f"{file} is not there: no cases with {name}")
+                chosen = [case for case in chosen if not {case.left, case.right} & set(missing)]
+                print(f"points: {arguments.points:,}")
+                measured, odd = table(engines, chosen, arguments)
+        finally:
+            for engine in engines:
+                engine.stop()
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(measured, indent=1))
+    sys.exit(1 if odd else 0)
+
+
+if __name__ == "__main__":
+    main()
