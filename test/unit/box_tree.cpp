@@ -27,7 +27,10 @@ std::vector<uint32_t> Visited(const BoxTree &tree, const Box &query) {
 
 //! Boxes that meet the query and were not visited, and items visited twice or too far away
 size_t Wrong(const BoxTree &tree, const std::vector<Box> &boxes, const Box &query) {
-	const auto ids = Visited(tree, query);
+	std::vector<uint32_t> visits(boxes.size(), 0);
+	for (uint32_t id : Visited(tree, query)) {
+		visits[id]++;
+	}
 	size_t wrong = 0;
 	// A float is at most 2^-23 of its value away, or a denormal; each side may be off by that much
 	auto near = [](double low, double high) {
@@ -35,14 +38,14 @@ size_t Wrong(const BoxTree &tree, const std::vector<Box> &boxes, const Box &quer
 		       high < -FLT_MAX;
 	};
 	for (uint32_t id = 0; id < boxes.size(); id++) {
-		const auto times = std::count(ids.begin(), ids.end(), id);
+		const uint32_t times = visits[id];
 		const Box &box = boxes[id];
 		if (!box.IsEmpty() && box.Intersects(query)) {
 			wrong += times != 1;
 		} else {
 			const bool may = !box.IsEmpty() && near(box.min_x, query.max_x) && near(query.min_x, box.max_x) &&
 			                 near(box.min_y, query.max_y) && near(query.min_y, box.max_y);
-			wrong += times > (may ? 1 : 0);
+			wrong += times > (may ? 1u : 0u);
 		}
 	}
 	return wrong;

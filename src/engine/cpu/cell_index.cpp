@@ -35,12 +35,14 @@ constexpr double MAX_ACROSS = 32768;
 constexpr uint32_t MAX_DEPTH = 12;
 //! Levels that may leave most edges in one cell: edges that meet in one vertex never part
 constexpr uint32_t MAX_STUCK = 2;
+//! Copies of an edge, by all levels together: long edges that cross each other all over never become few
+constexpr double MAX_SPREAD = 32;
 
 constexpr uint32_t CHUNK_VERTICES = 16384;
 constexpr uint32_t STRIPE_EDGES = 4096;
 constexpr size_t MAX_STRIPES = 1024;
 //! A cell with more edges is refined by all threads together
-constexpr size_t SHARED_EDGES = 65536;
+constexpr size_t SHARED_EDGES = 32768;
 
 struct Edge {
 	Vec2 a;
@@ -101,8 +103,8 @@ uint32_t FirstBeyond(double at, uint32_t last, const BEYOND &beyond) {
 		return last + 1;
 	}
 	if (at == at) {
-		const double near = std::floor(at + 0.5);
-		const uint32_t k = static_cast<uint32_t>(near);
+		const auto k = static_cast<uint32_t>(static_cast<int32_t>(at + 0.5));
+		const double near = static_cast<int32_t>(k);
 		if (at > near + REFERENCE_ROOM) {
 			return k + 1;
 		}
@@ -194,7 +196,7 @@ private:
 		std::vector<uint32_t> cell_begin;
 		std::vector<uint32_t> sorted;
 		AreaSet active;
-		std::vector<Vec2> vertices;
+		std::vector<Vec2> vertices; // grows only
 		std::vector<CellIndex::Partial> partials;
 		std::vector<uint32_t> full;
 	};
@@ -204,6 +206,8 @@ private:
 		Unit *at = nullptr;
 		uint32_t value = 0;
 		uint32_t left = 0;
+		std::vector<uint32_t> last_full; // the latest list without edges, and its word
+		uint32_t last_full_word = 0;
 		CellIndex::Figures figures;
 
 		Level &LevelOf(uint32_t depth) {
@@ -219,6 +223,7 @@ private:
 		Box region;
 		uint32_t depth;
 		uint32_t stuck;
+		double spread;
 		EdgeSet set;
 		AreaSet start;
 		std::vector<RowFlip> flips;
@@ -226,22 +231,22 @@ private:
 
 	template <class SOURCE>
 	void BuildStriped(const SOURCE &source, const Grid &grid, const Box &region, const AreaSet &start,
-	                  const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck);
+	                  const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread);
 	void BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin, uint32_t row_end,
 	               const EdgeSet &set, const AreaSet &start, const std::vector<RowFlip> &flips, uint32_t depth,
-	               uint32_t stuck);
+	               uint32_t stuck, double spread);
 	void Register(Level &level, const Grid &grid, uint32_t row_begin, uint32_t row_end, const Edge &edge,
 	              uint32_t number, bool from_outside);
 	uint32_t Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
 	                const EdgeSet &set, const uint32_t *items, size_t item_count, const AreaSet &active, uint32_t depth,
-	                uint32_t stuck);
+	                uint32_t stuck, double spread);
 	uint32_t WriteCell(Worker &worker, Level &level, const EdgeSet &set, const uint32_t *items, size_t item_count);
 	uint32_t WriteFull(Worker &worker, const std::vector<uint32_t> &full);
 
 	static void SetAxis(double min, double max, double largest, double wanted, double &per_unit, double &size,
 	                    uint32_t &last);
-	void SetGrid(Grid &grid, const Box &box, double largest_x, double largest_y, double edge_count, double sum_x,
-	             double sum_y, double cells_per_edge);
+	double SetGrid(Grid &grid, const Box &box, double largest_x, double largest_y, double edge_count, double sum_x,
+	               double sum_y, double cells_per_edge);
 
 	std::unique_ptr<Worker> TakeWorker();
 	void ReturnWorker(std::unique_ptr<Worker> worker);
@@ -418,9 +423,9 @@ void CellIndexBuilder::SetAxis(double min, double max, double largest, double wa
 	last = static_cast<uint32_t>(cells) - 1;
 }
 
-//! sum_x, sum_y: the widths and heights of all edges
-void CellIndexBuilder::SetGrid(Grid &grid, const Box &box, double largest_x, double largest_y, double edge_count,
-                               double sum_x, double sum_y, double cells_per_edge) {
+//! sum_x, sum_y: the widths and heights of all edges. Returns about how many cells an edge is in.
+double CellIndexBuilder::SetGrid(Grid &grid, const Box &box, double largest_x, double largest_y, double edge_count,
+                                 double sum_x, double sum_y, double cells_per_edge) {
 	grid.min_x = box.min_x;
 	grid.min_y = box.min_y;
 	const double width = box.max_x - box.min_x, height = box.max_y - box.min_y;
@@ -446,6 +451,7 @@ void CellIndexBuilder::SetGrid(Grid &grid, const Box &box, double largest_x, dou
 	}
 	SetAxis(box.min_x, box.max_x, largest_x, columns, grid.columns_per_x, grid.width, grid.last_column);
 	SetAxis(box.min_y, box.max_y, largest_y, rows, grid.rows_per_y, grid.height, grid.last_row);
+	return 1 + std::min(more, most) / edge_count;
 }
 
 //! Adds the cells of the rows [row_begin, row_end) that the edge meets, and its crossings of their reference lines
@@ -516,6 +522,9 @@ uint32_t CellIndexBuilder::WriteFull(Worker &worker, const std::vector<uint32_t>
 	if (full.size() == 1) {
 		return full[0] | uint32_t(CellIndex::FULL) << CellIndex::KIND_SHIFT;
 	}
+	if (full == worker.last_full) {
+		return worker.last_full_word; // neighbours often have the same areas
+	}
 	const CellIndex::List list {0, static_cast<uint32_t>(full.size())};
 	const size_t bytes = sizeof(list) + full.size() * sizeof(uint32_t);
 	uint32_t value;
@@ -525,14 +534,18 @@ uint32_t CellIndexBuilder::WriteFull(Worker &worker, const std::vector<uint32_t>
 	}
 	std::memcpy(at, &list, sizeof(list));
 	std::memcpy(at->bytes + sizeof(list), full.data(), full.size() * sizeof(uint32_t));
-	return value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
+	worker.last_full = full;
+	worker.last_full_word = value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
+	return worker.last_full_word;
 }
 
 //! The word of a cell with edges: items that are no crossings
 uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const EdgeSet &set, const uint32_t *items,
                                      size_t item_count) {
-	auto &vertices = level.vertices;
-	vertices.clear();
+	if (level.vertices.size() < 2 * item_count) {
+		level.vertices.resize(4 * item_count);
+	}
+	Vec2 *vertex = level.vertices.data();
 	level.partials.clear();
 	level.full.clear();
 	const auto &active = level.active.areas;
@@ -562,22 +575,23 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const EdgeSet
 		}
 		auto &partial = level.partials.back();
 		if (apart || partial.vertices == 0) {
-			vertices.push_back(edge.a);
+			*vertex++ = edge.a;
 			partial.vertices++;
 		}
 		partial.edges |= uint64_t(1) << (partial.vertices - 1);
-		vertices.push_back(edge.b);
+		*vertex++ = edge.b;
 		partial.vertices++;
 		last = number;
 	}
 	level.full.insert(level.full.end(), active.begin() + next_active, active.end());
 
+	const size_t vertices = static_cast<size_t>(vertex - level.vertices.data());
 	const CellIndex::List list {static_cast<uint32_t>(level.partials.size()), static_cast<uint32_t>(level.full.size())};
 	const size_t partial_bytes = level.partials.size() * sizeof(CellIndex::Partial);
 	const size_t full_bytes = level.full.size() * sizeof(uint32_t);
 	const size_t head = (sizeof(list) + partial_bytes + full_bytes + sizeof(Unit) - 1) / sizeof(Unit);
 	uint32_t value;
-	Unit *at = Allocate(worker, head + vertices.size(), value);
+	Unit *at = Allocate(worker, head + vertices, value);
 	if (!at) {
 		return 0;
 	}
@@ -587,10 +601,10 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const EdgeSet
 	if (full_bytes > 0) {
 		std::memcpy(to + sizeof(list) + partial_bytes, level.full.data(), full_bytes);
 	}
-	std::memcpy(at + head, vertices.data(), vertices.size() * sizeof(Vec2));
+	std::memcpy(at + head, level.vertices.data(), vertices * sizeof(Vec2));
 
 	worker.figures.partial_cells++;
-	worker.figures.stored_vertices += vertices.size();
+	worker.figures.stored_vertices += vertices;
 	worker.figures.largest_cell = std::max<uint64_t>(worker.figures.largest_cell, edge_count);
 	return value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
 }
@@ -598,7 +612,7 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const EdgeSet
 //! A grid inside a cell; 0 when a finer one does not help. `region`: where all edges are known, and all edges are.
 uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
                                   const EdgeSet &set, const uint32_t *items, size_t item_count, const AreaSet &active,
-                                  uint32_t depth, uint32_t stuck) {
+                                  uint32_t depth, uint32_t stuck, double spread) {
 	if (depth >= MAX_DEPTH || stuck > MAX_STUCK) {
 		return 0;
 	}
@@ -640,9 +654,9 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 		return 0;
 	}
 	Grid finer {};
-	SetGrid(finer, content, largest_x, largest_y, static_cast<double>(inner.edges.size()), sum_x, sum_y,
-	        fineness.inner_cells_per_edge);
-	if (finer.last_column == 0 && finer.last_row == 0) {
+	spread *= SetGrid(finer, content, largest_x, largest_y, static_cast<double>(inner.edges.size()), sum_x, sum_y,
+	                  fineness.inner_cells_per_edge);
+	if ((finer.last_column == 0 && finer.last_row == 0) || spread > MAX_SPREAD) {
 		return 0;
 	}
 
@@ -682,12 +696,13 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 	          [](const RowFlip &left, const RowFlip &right) { return left.row < right.row; });
 
 	if (inner.edges.size() >= SHARED_EDGES) {
-		auto later = std::make_unique<Shared>(Shared {written, content, depth + 1, stuck, std::move(inner),
+		auto later = std::make_unique<Shared>(Shared {written, content, depth + 1, stuck, spread, std::move(inner),
 		                                              std::move(level.start), std::move(level.flips)});
 		std::lock_guard<std::mutex> guard(lock);
 		shared.push_back(std::move(later));
 	} else {
-		BuildRows(worker, *written, content, 0, finer.last_row + 1, inner, level.start, level.flips, depth + 1, stuck);
+		BuildRows(worker, *written, content, 0, finer.last_row + 1, inner, level.start, level.flips, depth + 1, stuck,
+		          spread);
 	}
 	return value | uint32_t(CellIndex::GRID) << CellIndex::KIND_SHIFT;
 }
@@ -696,7 +711,7 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 //! row 0, at depth 0 a point left of everything.
 void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin,
                                  uint32_t row_end, const EdgeSet &set, const AreaSet &start,
-                                 const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck) {
+                                 const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread) {
 	Level &level = worker.LevelOf(depth);
 	const uint32_t columns = grid.last_column + 1;
 	const size_t cells = size_t(row_end - row_begin) * columns;
@@ -732,8 +747,8 @@ void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &re
 		level.active = row_start;
 		uint32_t *word = grid.words + grid.CellOf(0, row);
 		const uint32_t *cell_begin = begin.data() + size_t(row - row_begin) * columns;
-		uint32_t full_word = WriteFull(worker, level.active.areas);
-		bool changed = false;
+		uint32_t full_word = 0;
+		bool changed = true;
 		for (uint32_t column = 0; column < columns; column++) {
 			const uint32_t count = cell_begin[column + 1] - cell_begin[column];
 			if (count == 0) {
@@ -758,7 +773,8 @@ void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &re
 			uint32_t here = 0;
 			if (edges > fineness.edges_per_cell) {
 				const bool most = edges > set.edges.size() / 4 * 3;
-				here = Refine(worker, grid, region, column, row, set, items, count, level.active, depth, stuck + most);
+				here = Refine(worker, grid, region, column, row, set, items, count, level.active, depth, stuck + most,
+				              spread);
 			}
 			if (here == 0) {
 				here = edges > 0 ? WriteCell(worker, level, set, items, count) : WriteFull(worker, level.active.areas);
@@ -801,8 +817,11 @@ public:
 	}
 	void Copy(const Run &run, EdgeSet &set) const {
 		const ShapeView &view = *areas[run.source];
+		const size_t before = set.edges.size();
+		set.edges.resize(before + (run.end - run.begin));
+		Edge *to = set.edges.data() + before;
 		for (uint32_t i = run.begin; i < run.end; i++) {
-			set.edges.push_back(Edge {view.Vertex(i), view.Vertex(i + 1)});
+			*to++ = Edge {view.Vertex(i), view.Vertex(i + 1)};
 		}
 		set.areas.insert(set.areas.end(), run.end - run.begin, run.source);
 	}
@@ -839,7 +858,7 @@ private:
 //! Builds a grid by all threads: first which edges meet which stripe of rows, then stripe by stripe
 template <class SOURCE>
 void CellIndexBuilder::BuildStriped(const SOURCE &source, const Grid &grid, const Box &region, const AreaSet &start,
-                                    const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck) {
+                                    const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread) {
 	const size_t rows = size_t(grid.last_row) + 1;
 	const size_t wanted = std::min({rows, MAX_STRIPES, source.Size() / STRIPE_EDGES + 1});
 	uint32_t shift = 0; // 2^shift rows a stripe
@@ -900,7 +919,7 @@ void CellIndexBuilder::BuildStriped(const SOURCE &source, const Grid &grid, cons
 		}
 		const uint32_t row_begin = static_cast<uint32_t>(stripe << shift);
 		const uint32_t row_end = static_cast<uint32_t>(std::min(rows, (stripe + 1) << shift));
-		BuildRows(*worker, grid, region, row_begin, row_end, set, start, flips, depth, stuck);
+		BuildRows(*worker, grid, region, row_begin, row_end, set, start, flips, depth, stuck, spread);
 		ReturnWorker(std::move(worker));
 	});
 }
@@ -945,9 +964,9 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	figures.edges = all.edges;
 
 	Grid &grid = index->top;
-	SetGrid(grid, box, std::max(std::fabs(box.min_x), std::fabs(box.max_x)),
-	        std::max(std::fabs(box.min_y), std::fabs(box.max_y)), static_cast<double>(all.edges), all.x, all.y,
-	        fineness.cells_per_edge);
+	const double spread = SetGrid(grid, box, std::max(std::fabs(box.min_x), std::fabs(box.max_x)),
+	                              std::max(std::fabs(box.min_y), std::fabs(box.max_y)), static_cast<double>(all.edges),
+	                              all.x, all.y, fineness.cells_per_edge);
 	const size_t cells = size_t(grid.last_column + 1) * (grid.last_row + 1);
 	if (cells * sizeof(uint32_t) > memory_limit) {
 		return nullptr;
@@ -957,12 +976,12 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	figures.grids = 1;
 	figures.cells = cells;
 
-	BuildStriped(source, grid, box, AreaSet(), {}, 0, 0);
+	BuildStriped(source, grid, box, AreaSet(), {}, 0, 0, spread);
 	while (!shared.empty() && !over_limit) {
 		const auto next = std::move(shared.back());
 		shared.pop_back();
 		BuildStriped(SetSource(next->set), *next->grid, next->region, next->start, next->flips, next->depth,
-		             next->stuck);
+		             next->stuck, next->spread);
 	}
 	if (over_limit) {
 		return nullptr;
@@ -990,7 +1009,7 @@ std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *>
 	if (vertices > INT32_MAX) {
 		return nullptr; // edges are numbered with 31 bits
 	}
-	static constexpr Fineness FINENESS[] = {{0.5, 1, 4, 16}, {0.0625, 0.25, 2, 64}, {0.0078125, 0.0625, 2, 256}};
+	static constexpr Fineness FINENESS[] = {{2, 1, 6, 24}, {0.25, 0.25, 2, 64}, {0.015625, 0.0625, 2, 256}};
 	for (auto &fineness : FINENESS) {
 		auto index = CellIndexBuilder(areas, memory_limit, fineness, parallel).Build();
 		if (index) {

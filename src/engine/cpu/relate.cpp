@@ -1,5 +1,7 @@
 #include "engine/cpu/relate.hpp"
 
+#include "engine/cpu/intersects.hpp"
+
 namespace vibespatial {
 
 using vibe::Matrix;
@@ -47,6 +49,10 @@ bool Evaluate(Predicate predicate, const vibe::ShapeView &a, const vibe::ShapeVi
 	}
 	if (BoxesRefute(predicate, a, b)) {
 		return false;
+	}
+	if ((predicate == vibe::PREDICATE_INTERSECTS || predicate == vibe::PREDICATE_DISJOINT) && IsLinesOrArea(a) &&
+	    IsLinesOrArea(b)) {
+		return Intersect(a, b) == (predicate == vibe::PREDICATE_INTERSECTS);
 	}
 	Matrix matrix = Run(a, b, vibe::TargetOf(predicate, a.dimension, b.dimension), scratch);
 	return vibe::Holds(predicate, matrix, a.dimension, b.dimension);
