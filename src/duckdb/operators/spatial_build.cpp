@@ -1,6 +1,7 @@
 #include "duckdb/operators/spatial_build.hpp"
 
 #include "duckdb/common/types/row/tuple_data_iterator.hpp"
+#include "duckdb/operators/task_parallel.hpp"
 
 #include <chrono>
 
@@ -65,7 +66,8 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, idx_t expected_probes)
 			}
 		}
 	});
-	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits));
+	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits), ThreadCount(context),
+	                             CancelPoll(context));
 	index->Build(parallel);
 	auto &manager = BufferManager::GetBufferManager(context);
 	auto free_memory = manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());

@@ -355,7 +355,7 @@ static idx_t PartCount(ClientContext &context, const SpatialJoinGlobalSink &glob
 		return 1;
 	}
 	auto &manager = BufferManager::GetBufferManager(context);
-	auto threads = NumericCast<idx_t>(TaskScheduler::GetScheduler(context).NumberOfThreads());
+	auto threads = ThreadCount(context);
 	auto most = manager.GetMaxMemory() / 2 / (threads * BLOCKS_PER_PART * manager.GetBlockSize());
 	auto wanted = PARTS_PER_SHARE * (needed / available + 1);
 	return MaxValue<idx_t>(2, MinValue<idx_t>(MinValue<idx_t>(wanted, most), vibespatial::PartitionGrid::MAX_PARTS));
@@ -601,7 +601,8 @@ namespace {
 
 //! One part, while it is joined
 struct PartJoin {
-	PartJoin(SpatialJoinGlobalSink &sink, uint32_t part, idx_t threads) : sink(sink), part(part), work(threads) {
+	PartJoin(ClientContext &context, SpatialJoinGlobalSink &sink, uint32_t part)
+	    : sink(sink), part(part), work(ThreadCount(context), CancelPoll(context)) {
 	}
 	~PartJoin() {
 		// Rows that did not match are looked for later
@@ -623,7 +624,7 @@ public:
 
 	SpatialJoinGlobalSource(ClientContext &context, const PhysicalSpatialJoin &op)
 	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()),
-	      threads(NumericCast<idx_t>(TaskScheduler::GetScheduler(context).NumberOfThreads())) {
+	      threads(ThreadCount(context)) {
 		if (sink.partitions) {
 			found.Resize(sink.partitions->probe_count);
 			unit_count = sink.partitions->grid.PartCount();
@@ -943,7 +944,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 			}
 			if (!global.current && global.next_unit < global.unit_count) {
 				auto part = NumericCast<uint32_t>(global.next_unit++);
-				global.current = make_shared_ptr<PartJoin>(global.sink, part, global.threads);
+				global.current = make_shared_ptr<PartJoin>(context.client, global.sink, part);
 			}
 			local.part = global.current;
 			local.has_unit = local.part != nullptr;
@@ -1026,7 +1027,7 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(Globa
 	    sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
 	result["Probed"] = to_string(sink.probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
 	result["Candidates"] = to_string(sink.counts.candidates);
-	result["True Hits"] = to_string(sink.counts.true_hits);
+	result["Cell Hits"] = to_string(sink.counts.cell_hits);
 	result["Exact Tests"] = to_string(sink.counts.exact_tests);
 	result["Pairs"] = to_string(sink.pairs);
 	return result;

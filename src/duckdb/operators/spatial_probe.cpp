@@ -1,6 +1,8 @@
 #include "duckdb/operators/spatial_probe.hpp"
 
-#include "duckdb/main/client_context.hpp"
+#include "duckdb/operators/task_parallel.hpp"
+
+#include <chrono>
 
 namespace duckdb {
 
@@ -66,12 +68,7 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 		if (probe) {
 			counts.Add(probe->counts);
 		}
-		auto &client = context;
-		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), [&client]() {
-			if (client.IsInterrupted()) {
-				throw InterruptException();
-			}
-		});
+		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), CancelPoll(context));
 		probe->SetFirstOnly(one_is_enough && !op.residual && !partitions);
 	}
 	probed_rows += input->size();
@@ -112,7 +109,22 @@ idx_t SpatialProbe::ApplyResidual(idx_t count) {
 	return kept;
 }
 
+//! Adds the time until it goes to a sum
+class TimedScope {
+public:
+	explicit TimedScope(double &sum) : sum(sum), begin(std::chrono::steady_clock::now()) {
+	}
+	~TimedScope() {
+		sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+	}
+
+private:
+	double &sum;
+	std::chrono::steady_clock::time_point begin;
+};
+
 idx_t SpatialProbe::Next() {
+	TimedScope timed(seconds);
 	while (true) {
 		if (context.IsInterrupted()) {
 			throw InterruptException();

@@ -25,8 +25,11 @@ static constexpr uint32_t BYTES_TO_KEEP_SHAPE = 1024;
 static constexpr size_t MAX_ROWS_WITH_SHAPES = 4u << 20;
 //! A geometry of more parts than this is one item of the tree
 static constexpr size_t MAX_PARTS = 16384;
-//! Building cells takes about as long as asking the tree about one point for so many vertices
-static constexpr uint64_t VERTICES_PER_POINT = 4;
+//! What cells cost, against what the tree costs, in nanoseconds: to build them, what a point costs less with them, and what a
+//! candidate costs that they spare
+static constexpr double CELL_COST_PER_VERTEX = 150;
+static constexpr double TREE_COST_PER_POINT = 40;
+static constexpr double TREE_COST_PER_TEST = 400;
 //! Points against one probed area: bands pay from here
 static constexpr size_t POINTS_FOR_LOCATOR = 16;
 static constexpr uint32_t VERTICES_FOR_LOCATOR = 32;
@@ -58,18 +61,14 @@ inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
 	return vibe::IsFinite(point.x) && vibe::IsFinite(point.y);
 }
 
-//! The box of each part, and what a shape would make of the whole
+//! The box of each part, and of the whole
 struct PartBoxes {
 	Box whole = Box::Empty();
 	std::vector<Box> *parts;
-	bool polygon = false;
-	//! A shape has something of it: rings of fewer than three places are nothing
-	bool content = false;
 	bool finite = true;
 	uint64_t vertices = 0;
 
-	void Part(vibe::Family family) {
-		polygon = family == vibe::FAMILY_POLYGON;
+	void Part(vibe::Family) {
 		if (parts) {
 			parts->push_back(Box::Empty());
 		}
@@ -84,22 +83,10 @@ struct PartBoxes {
 		}
 		finite = finite && sum == 0;
 		vertices += count;
-		if (!content && count > 0) {
-			content = !polygon || HasArea(count, coords, stride);
-		}
 		whole.Add(box);
 		if (parts) {
 			parts->back().Add(box);
 		}
-	}
-	static bool HasArea(uint32_t count, const uint8_t *coords, size_t stride) {
-		uint32_t places = 1;
-		for (uint32_t i = 1; i < count && places < 4; i++) {
-			places += std::memcmp(coords + i * stride, coords + (i - 1) * stride, 16) != 0 &&
-			          (LoadDouble(coords + i * stride) != LoadDouble(coords + (i - 1) * stride) ||
-			           LoadDouble(coords + i * stride + 8) != LoadDouble(coords + (i - 1) * stride + 8));
-		}
-		return places >= 4;
 	}
 };
 
@@ -164,18 +151,16 @@ Box JoinCondition::Reach(const JoinRow &row, double part) const {
 		PartBoxes reader;
 		reader.parts = nullptr;
 		VisitWkb(row.data, row.size, reader);
-		// What a shape makes nothing of is as EMPTY, but has a box for those who ask for boxes
-		bool boxes = any_of.size() == 1 && any_of[0].kind == JoinTerm::BOXES;
-		if (reader.content || boxes) {
-			box = reader.whole;
-		}
+		box = reader.whole;
 	}
 	double limit = Effective(part);
 	return !box.IsEmpty() && limit > 0 ? Grow(box, limit) : box;
 }
 
-JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p)
-    : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {} {
+JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p,
+                     size_t threads, std::function<void()> poll)
+    : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {},
+      cell_work(threads, std::move(poll)) {
 	for (auto &term : condition.any_of) {
 		if (term.kind == JoinTerm::RELATE) {
 			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
@@ -200,31 +185,34 @@ JoinIndex::~JoinIndex() {
 }
 
 size_t JoinIndex::EstimateMemory(size_t count) {
-	return count * (sizeof(JoinRow) + sizeof(Box) + sizeof(uint32_t)) + BoxTree::EstimateMemory(count) +
+	return count * (sizeof(JoinRow) + sizeof(Box)) + BoxTree::EstimateBuildMemory(count) +
 	       (count <= MAX_ROWS_WITH_SHAPES ? count * sizeof(void *) : 0);
 }
 
 void JoinIndex::Build(Parallel &parallel) {
 	size_t count = rows.size();
+	//! What one step finds
 	struct Share {
-		std::vector<Box> boxes;
+		//! The parts of rows that have several: the rows themselves have no box then
+		std::vector<Box> parts;
 		std::vector<uint32_t> owners;
 		std::vector<uint32_t> empties;
 		Box bounds = Box::Empty();
 		bool all_points = true;
-		bool several_parts = false;
 		uint64_t area_vertices = 0;
 	};
 	size_t steps = (count + ROWS_PER_STEP - 1) / ROWS_PER_STEP;
 	std::vector<Share> shares(steps);
-	bool only_boxes = !only_relate && condition.any_of.size() == 1 && uses_boxes;
+	std::vector<Box> boxes(count);
+	bool only_boxes = condition.any_of.size() == 1 && uses_boxes;
 	parallel.For(steps, [&](size_t step) {
 		auto &share = shares[step];
 		std::vector<Box> part_boxes;
 		GeometryBatch scratch;
 		for (size_t i = step * ROWS_PER_STEP; i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
 			auto &row = rows[i];
-			Box box = Box::Empty();
+			auto &box = boxes[i];
+			box = Box::Empty();
 			part_boxes.clear();
 			double grow = limits.empty() ? 0 : condition.Effective(limits[i]);
 			if (!(grow >= 0) && (condition.any_of.size() > 1 || condition.limit_from == JoinLimit::SUM)) {
@@ -232,8 +220,9 @@ void JoinIndex::Build(Parallel &parallel) {
 			}
 			Vec2 point;
 			if (!row.data || !(grow >= 0)) {
-				// never near anything
-			} else if (ReadPoint(row, point)) {
+				continue; // never near anything
+			}
+			if (ReadPoint(row, point)) {
 				box.Add(point.x, point.y);
 			} else {
 				PartBoxes reader;
@@ -243,66 +232,50 @@ void JoinIndex::Build(Parallel &parallel) {
 					Shape unused;
 					BuildShape(row.data, row.size, scratch, unused); // says what is wrong
 				}
-				if (!reader.content && !uses_boxes) {
+				if (reader.vertices == 0) {
 					share.empties.push_back(static_cast<uint32_t>(i));
-				} else {
-					box = reader.whole;
-					share.all_points = false;
-					if (IsAreaType(row)) {
-						share.area_vertices += reader.vertices;
-					}
+					continue;
+				}
+				box = reader.whole;
+				share.all_points = false;
+				if (IsAreaType(row)) {
+					share.area_vertices += reader.vertices;
 				}
 			}
-			bool empty = box.IsEmpty();
-			if (!empty) {
-				share.bounds.Add(grow > 0 ? Grow(box, grow) : box);
+			if (grow > 0) {
+				box = Grow(box, grow);
 			}
-			if (empty || part_boxes.size() < 2 || part_boxes.size() > MAX_PARTS) {
-				share.boxes.push_back(!empty && grow > 0 ? Grow(box, grow) : box);
-				share.owners.push_back(static_cast<uint32_t>(i));
+			share.bounds.Add(box);
+			if (part_boxes.size() < 2 || part_boxes.size() > MAX_PARTS) {
 				continue;
 			}
-			share.several_parts = true;
+			box = Box::Empty();
 			for (auto &part : part_boxes) {
-				share.boxes.push_back(!part.IsEmpty() && grow > 0 ? Grow(part, grow) : part);
+				share.parts.push_back(!part.IsEmpty() && grow > 0 ? Grow(part, grow) : part);
 				share.owners.push_back(static_cast<uint32_t>(i));
 			}
 		}
 	});
 
 	all_points = true;
-	bool several_parts = false;
-	size_t items = 0;
-	std::vector<size_t> first_item;
 	for (auto &share : shares) {
 		all_points &= share.all_points;
-		several_parts |= share.several_parts;
 		area_vertices += share.area_vertices;
 		bounds.Add(share.bounds);
 		empties.insert(empties.end(), share.empties.begin(), share.empties.end());
-		first_item.push_back(items);
-		items += share.boxes.size();
-	}
-	std::vector<Box> boxes(items);
-	if (several_parts) {
-		item_row.resize(items);
+		boxes.insert(boxes.end(), share.parts.begin(), share.parts.end());
+		part_row.insert(part_row.end(), share.owners.begin(), share.owners.end());
 	}
 	if (all_points) {
 		points.resize(count);
-	}
-	parallel.For(steps, [&](size_t step) {
-		auto &share = shares[step];
-		std::copy(share.boxes.begin(), share.boxes.end(), boxes.begin() + first_item[step]);
-		if (several_parts) {
-			std::copy(share.owners.begin(), share.owners.end(), item_row.begin() + first_item[step]);
-		}
-		for (size_t i = step * ROWS_PER_STEP; all_points && i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
-			if (!rows[i].data || !ReadPoint(rows[i], points[i])) {
-				points[i] = Vec2 {NAN, NAN}; // NULL or EMPTY
+		parallel.For(steps, [&](size_t step) {
+			for (size_t i = step * ROWS_PER_STEP; i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
+				if (!rows[i].data || !ReadPoint(rows[i], points[i])) {
+					points[i] = Vec2 {NAN, NAN}; // NULL or EMPTY
+				}
 			}
-		}
-		share = Share();
-	});
+		});
+	}
 	tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	if (!all_points && count <= MAX_ROWS_WITH_SHAPES) {
 		shapes = std::vector<std::atomic<Shape *>>(count);
@@ -310,15 +283,8 @@ void JoinIndex::Build(Parallel &parallel) {
 			slot.store(nullptr, std::memory_order_relaxed);
 		}
 	}
-	points_before_cells = area_vertices / VERTICES_PER_POINT;
 	if (!only_relate || area_vertices == 0 || shapes.empty()) {
 		cells_refused = true;
-	}
-}
-
-void JoinIndex::ExpectPoints(uint64_t expected_points) {
-	if (expected_points >= area_vertices / VERTICES_PER_POINT) {
-		points_before_cells = 0;
 	}
 }
 
@@ -342,11 +308,19 @@ const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
 	return expected->View();
 }
 
-const CellIndex *JoinIndex::Cells(uint64_t probes) {
+const CellIndex *JoinIndex::Cells() {
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		return ready;
 	}
-	if (cells_refused.load(std::memory_order_relaxed) || (points_seen += probes) < points_before_cells) {
+	if (cells_refused.load(std::memory_order_relaxed)) {
+		return nullptr;
+	}
+	// Pay for cells once the tree has cost as much, or is known to
+	double points = static_cast<double>(points_seen), tests = static_cast<double>(point_tests);
+	double ahead = std::max(0.0, static_cast<double>(expected_points) - points);
+	double tree_cost =
+	    (TREE_COST_PER_POINT * points + TREE_COST_PER_TEST * tests) * (points > 0 ? 1 + ahead / points : 1);
+	if (tree_cost < CELL_COST_PER_VERTEX * static_cast<double>(area_vertices)) {
 		return nullptr;
 	}
 	cell_work.Run([this](Parallel &parallel) { BuildCells(parallel); });
@@ -405,7 +379,7 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 
 size_t JoinIndex::MemoryUsage() const {
 	size_t bytes = rows.capacity() * sizeof(JoinRow) + limits.capacity() * sizeof(double) +
-	               (tree ? tree->MemoryUsage() : 0) + item_row.capacity() * sizeof(uint32_t) +
+	               (tree ? tree->MemoryUsage() : 0) + part_row.capacity() * sizeof(uint32_t) +
 	               points.capacity() * sizeof(Vec2) + empties.capacity() * sizeof(uint32_t) +
 	               shapes.capacity() * sizeof(void *) + shape_bytes;
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
@@ -415,7 +389,7 @@ size_t JoinIndex::MemoryUsage() const {
 }
 
 std::string JoinIndex::Describe() const {
-	std::string text = item_row.empty() ? "tree" : "tree of parts";
+	std::string text = part_row.empty() ? "tree" : "tree of parts";
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		auto &figures = ready->GetFigures();
 		text += ", " + std::to_string(figures.cells) + " cells (" + std::to_string(figures.full_cells) + " full, " +
@@ -460,7 +434,9 @@ void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_l
 			kinds[i] = OTHER;
 		}
 	}
-	cells = point_count > 0 ? index.Cells(point_count) : nullptr;
+	tile_points = point_count;
+	tests_before = counts.exact_tests;
+	cells = point_count > 0 ? index.Cells() : nullptr;
 }
 
 //! Asks the cells about a run of points at once: their memory accesses overlap
@@ -490,6 +466,11 @@ bool JoinProbe::NextRow() {
 	do {
 		row++; // from SIZE_MAX to 0 at first
 		if (row >= count) {
+			if (tile_points > 0 && !cells) {
+				index.points_seen += tile_points;
+				index.point_tests += counts.exact_tests - tests_before;
+			}
+			tile_points = 0;
 			return false;
 		}
 	} while (kinds[row] == ABSENT || (done && done[row]));
@@ -531,7 +512,7 @@ void JoinProbe::FindCandidates(size_t current) {
 		if (candidates.size() > 1) {
 			std::sort(candidates.begin(), candidates.end());
 		}
-		counts.true_hits += candidates.size();
+		counts.cell_hits += candidates.size();
 		return;
 	}
 
@@ -543,11 +524,11 @@ void JoinProbe::FindCandidates(size_t current) {
 		PartBoxes reader;
 		reader.parts = nullptr;
 		VisitWkb(tile[current].data, tile[current].size, reader);
-		bool only_boxes = !index.only_relate && index.condition.any_of.size() == 1 && index.uses_boxes;
+		bool only_boxes = index.condition.any_of.size() == 1 && index.uses_boxes;
 		if (!reader.finite && !only_boxes) {
 			ProbeShape(); // says what is wrong
 		}
-		empty = !reader.content && !index.uses_boxes;
+		empty = reader.vertices == 0;
 		box = reader.whole;
 		work += reader.vertices / 4;
 	}
@@ -574,23 +555,17 @@ void JoinProbe::FindCandidates(size_t current) {
 	if (limit > 0) {
 		box = Grow(box, limit);
 	}
-	if (index.item_row.empty()) {
-		index.tree->Visit(box, [&](uint32_t item) {
-			candidates.push_back(item);
-			return false;
-		});
-	} else {
-		index.tree->Visit(box, [&](uint32_t item) {
-			candidates.push_back(index.item_row[item]);
-			return false;
-		});
-	}
+	auto row_count = static_cast<uint32_t>(index.rows.size());
+	index.tree->Visit(box, [&](uint32_t item) {
+		candidates.push_back(item < row_count ? item : index.part_row[item - row_count]);
+		return false;
+	});
 	if (index.empty_is_near) {
 		candidates.insert(candidates.end(), index.empties.begin(), index.empties.end());
 	}
 	if (candidates.size() > 1) {
 		std::sort(candidates.begin(), candidates.end());
-		if (!index.item_row.empty()) {
+		if (!index.part_row.empty()) {
 			candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
 		}
 	}
@@ -609,7 +584,7 @@ size_t JoinProbe::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capaci
 			}
 			found += some;
 			next_hit += some;
-			counts.true_hits += some;
+			counts.cell_hits += some;
 			continue;
 		}
 		if (candidate == candidates.size()) {

@@ -68,12 +68,12 @@ struct JoinCondition {
 //! What the probes of one thread, or of all, came to
 struct JoinCounts {
 	uint64_t candidates = 0;
-	uint64_t true_hits = 0; // pairs that a cell gave away without looking at an edge
+	uint64_t cell_hits = 0; // pairs that the cells found
 	uint64_t exact_tests = 0;
 
 	void Add(const JoinCounts &other) {
 		candidates += other.candidates;
-		true_hits += other.true_hits;
+		cell_hits += other.cell_hits;
 		exact_tests += other.exact_tests;
 	}
 };
@@ -81,8 +81,10 @@ struct JoinCounts {
 //! The build side. Rows are numbered in the order they came; their bytes outlive the index.
 class JoinIndex {
 public:
-	//! `limits`: of each row, when the condition asks for that
-	JoinIndex(JoinCondition condition, std::vector<JoinRow> rows, std::vector<double> limits);
+	//! `limits`: of each row, when the condition asks for that. `poll` is called every now and then while cells are built,
+	//! and throws to stop.
+	JoinIndex(JoinCondition condition, std::vector<JoinRow> rows, std::vector<double> limits, size_t threads = 1,
+	          std::function<void()> poll = nullptr);
 	~JoinIndex();
 
 	//! Bytes that Build() will take for so many rows, about
@@ -90,9 +92,11 @@ public:
 	//! Reads all rows and builds the tree. Throws GeometryError.
 	void Build(Parallel &parallel);
 
-	//! Cells make points in areas nearly free. They are built when enough points have been asked for, by the threads
-	//! that ask. `expected_points`: how many will come, if that is known
-	void ExpectPoints(uint64_t expected_points);
+	//! Cells make points in areas nearly free. They are built when the points that came, or will come, would cost more
+	//! without, by the threads that ask.
+	void ExpectPoints(uint64_t count) {
+		expected_points = count;
+	}
 	void SetCellMemory(size_t bytes) {
 		cell_memory = bytes;
 	}
@@ -123,7 +127,7 @@ private:
 	const vibe::ShapeView *CachedShape(uint32_t row) const;
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	//! The cells, when they are there or it is time to build them
-	const CellIndex *Cells(uint64_t points);
+	const CellIndex *Cells();
 	void BuildCells(Parallel &parallel);
 
 	JoinCondition condition;
@@ -137,8 +141,8 @@ private:
 
 	vibe::Box bounds = vibe::Box::Empty();
 	std::unique_ptr<BoxTree> tree;
-	//! The row of each item of the tree; none: items are rows. A geometry of several parts is an item for each.
-	std::vector<uint32_t> item_row;
+	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
+	std::vector<uint32_t> part_row;
 	bool all_points = false;
 	std::vector<vibe::Vec2> points;
 	//! EMPTY, not NULL
@@ -153,8 +157,10 @@ private:
 	std::unique_ptr<BoxTree> others;
 	std::atomic<const CellIndex *> ready_cells {nullptr};
 	std::atomic<bool> cells_refused {false};
+	//! Points that the tree was asked about, and candidates that were looked at for them
 	std::atomic<uint64_t> points_seen {0};
-	uint64_t points_before_cells = 0;
+	std::atomic<uint64_t> point_tests {0};
+	uint64_t expected_points = 0;
 	size_t cell_memory = SIZE_MAX;
 	double cell_seconds = 0;
 	SharedWork cell_work;
@@ -212,6 +218,8 @@ private:
 	//! Of a run of points, known to match
 	std::vector<Hit> hits;
 	size_t next_hit = 0;
+	size_t tile_points = 0;
+	uint64_t tests_before = 0;
 
 	// The current row
 	size_t row = 0;

@@ -98,6 +98,7 @@ void Shape::Build(const GeometryView &geometry) {
 	element_box.clear();
 	points.clear();
 	ends.clear();
+	flat_shells.clear();
 	view = ShapeView {};
 	view.box = Box::Empty();
 
@@ -130,14 +131,24 @@ void Shape::Build(const GeometryView &geometry) {
 					auto &added = rings.back();
 					added.interior_left =
 					    IsCounterClockwise(x.data(), y.data(), added.begin, added.end) == (ring == begin);
+				} else if (ring == begin) {
+					flat_shells.push_back(ring);
 				}
 			}
 		}
 	}
 	bool has_area = !x.empty();
+	if (!has_area) {
+		element_begin.clear();
+		element_box.clear();
+	}
 	view.element_count = static_cast<uint32_t>(element_begin.size());
 	element_begin.push_back(static_cast<uint32_t>(x.size()));
 
+	// A polygon without area is the line, or the point, that it has collapsed to
+	for (uint32_t ring : flat_shells) {
+		AddRing(geometry, ring, false, 0);
+	}
 	for (uint32_t part = geometry.part_begin; part < geometry.part_end; part++) {
 		if (geometry.part_family[part] == vibe::FAMILY_POLYGON) {
 			continue;
@@ -193,8 +204,8 @@ void Shape::Build(const GeometryView &geometry) {
 	view.ends = ends.data();
 	view.end_count = static_cast<uint32_t>(ends.size());
 	view.boxes = boxes.data();
-	// Lines of no length have become points beside the others
-	view.mixed = view.mixed || (has_line && !points.empty());
+	// Lines of no length have become points beside the others, areas of no width lines
+	view.mixed = view.mixed || (has_line && !points.empty()) || (has_area && (has_line || !points.empty()));
 	view.dimension = has_area ? 2 : has_line ? 1 : points.empty() ? -1 : 0;
 }
 

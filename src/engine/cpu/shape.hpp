@@ -33,6 +33,7 @@ private:
 	std::vector<vibe::Vec2> points;
 	std::vector<vibe::Vec2> ends;
 	std::vector<vibe::Box> boxes;
+	std::vector<uint32_t> flat_shells;
 	vibe::ShapeView view {};
 };
 

@@ -15,8 +15,9 @@ namespace vibespatial {
 
 class SharedWork : public Parallel {
 public:
-	//! `threads`: how many may come
-	explicit SharedWork(size_t threads_p = 1) : threads(threads_p) {
+	//! `threads`: how many may come. `poll` is called before each step, and throws to stop the work.
+	explicit SharedWork(size_t threads_p = 1, std::function<void()> poll_p = nullptr)
+	    : threads(threads_p), poll(std::move(poll_p)) {
 	}
 
 	//! The first thread to come leads: it runs `work`, whose steps all other threads that come take part in. Everyone returns
@@ -79,6 +80,9 @@ private:
 		guard.unlock();
 		std::exception_ptr thrown;
 		try {
+			if (poll) {
+				poll();
+			}
 			work(mine);
 		} catch (...) {
 			thrown = std::current_exception();
@@ -95,6 +99,7 @@ private:
 	}
 
 	const size_t threads;
+	const std::function<void()> poll;
 	std::mutex lock;
 	std::condition_variable changed;
 	State state = State::WAITING;
