@@ -1,0 +1,77 @@
+#include "engine/cpu/shared_work.hpp"
+
+#include "catch.hpp"
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+using namespace vibespatial;
+
+TEST_CASE("Threads that come do the steps of one leader, once", "[shared_work]") {
+	for (int round = 0; round < 50; round++) {
+		SharedWork work(4);
+		std::atomic<int> leaders {0}, steps {0}, after {0};
+		std::vector<std::thread> threads;
+		for (int i = 0; i < 4; i++) {
+			threads.emplace_back([&] {
+				work.Run([&](Parallel &parallel) {
+					leaders++;
+					for (int phase = 1; phase <= 3; phase++) {
+						parallel.For(20, [&](size_t) { steps++; });
+						if (steps != 20 * phase) {
+							throw std::runtime_error("a step was still running");
+						}
+					}
+				});
+				after += steps == 60;
+			});
+		}
+		for (auto &thread : threads) {
+			thread.join();
+		}
+		CHECK(leaders == 1);
+		CHECK(steps == 60);
+		CHECK(after == 4);
+	}
+}
+
+TEST_CASE("What a step throws, everyone throws, and no more steps start", "[shared_work]") {
+	SharedWork work(2);
+	std::atomic<int> steps {0}, caught {0};
+	std::vector<std::thread> threads;
+	for (int i = 0; i < 2; i++) {
+		threads.emplace_back([&] {
+			try {
+				work.Run([&](Parallel &parallel) {
+					parallel.For(1000000, [&](size_t step) {
+						steps++;
+						if (step == 3) {
+							throw std::runtime_error("three");
+						}
+					});
+				});
+			} catch (const std::runtime_error &) {
+				caught++;
+			}
+		});
+	}
+	for (auto &thread : threads) {
+		thread.join();
+	}
+	CHECK(caught == 2);
+	CHECK(steps < 1000000);
+	CHECK_THROWS(work.Run([](Parallel &) {}));
+}
+
+TEST_CASE("A poll that throws stops the work before its next step", "[shared_work]") {
+	int polls = 0, steps = 0;
+	SharedWork work(1, [&] {
+		if (++polls == 5) {
+			throw std::runtime_error("cancelled");
+		}
+	});
+	CHECK_THROWS(work.Run([&](Parallel &parallel) { parallel.For(100, [&](size_t) { steps++; }); }));
+	CHECK(steps == 4);
+}
