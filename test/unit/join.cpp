@@ -120,8 +120,8 @@ struct Join {
 		}
 	}
 
-	//! In tiles, a few pairs at a time, in order and without repeats
-	std::set<Pair> Run(const JoinCondition &condition, bool first_only = false) {
+	//! In tiles, a few pairs at a time, without repeats, and in order where that is asked for
+	std::set<Pair> Run(const JoinCondition &condition, bool ordered, bool first_only = false) {
 		bool of_probe = condition.limit_from == JoinLimit::PROBE || condition.limit_from == JoinLimit::SUM;
 		bool of_build = condition.limit_from == JoinLimit::BUILD || condition.limit_from == JoinLimit::SUM;
 		JoinIndex index(condition, build.rows, of_build ? build_limits : std::vector<double>());
@@ -131,8 +131,9 @@ struct Join {
 		std::set<Pair> result;
 		JoinProbe prober(index, [] {});
 		prober.SetFirstOnly(first_only);
-		for (uint32_t begin = 0; begin < probe.rows.size(); begin += 40) {
-			auto size = std::min<size_t>(40, probe.rows.size() - begin);
+		prober.SetOrdered(ordered);
+		for (uint32_t begin = 0; begin < probe.rows.size(); begin += 70) {
+			auto size = std::min<size_t>(70, probe.rows.size() - begin);
 			prober.Begin(probe.rows.data() + begin, size, of_probe ? probe_limits.data() + begin : nullptr, nullptr);
 			uint32_t left[7], right[7];
 			Pair last(0, 0);
@@ -140,7 +141,7 @@ struct Join {
 			while (auto count = prober.Next(left, right, 7)) {
 				for (size_t i = 0; i < count; i++) {
 					Pair pair(begin + left[i], right[i]);
-					CHECK((!any || last < pair));
+					CHECK((!any || last < pair || (!ordered && last.first != pair.first)));
 					last = pair;
 					any = true;
 					CHECK(result.insert(pair).second);
@@ -155,12 +156,13 @@ struct Join {
 	void Check(const JoinCondition &condition, bool must_find = true) {
 		auto expected = AllPairs(condition, probe, build, probe_limits, build_limits);
 		CHECK((!must_find || !expected.empty()));
-		CHECK((Run(condition) == expected));
+		CHECK((Run(condition, true) == expected));
+		CHECK((Run(condition, false) == expected));
 		std::set<uint32_t> rows, first;
 		for (auto &pair : expected) {
 			rows.insert(pair.first);
 		}
-		for (auto &pair : Run(condition, true)) {
+		for (auto &pair : Run(condition, false, true)) {
 			CHECK(expected.count(pair) == 1);
 			CHECK(first.insert(pair.first).second);
 		}

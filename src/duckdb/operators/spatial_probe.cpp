@@ -69,6 +69,7 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 			counts.Add(probe->counts);
 		}
 		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), CancelPoll(context));
+		probe->SetOrdered(op.deterministic);
 		probe->SetFirstOnly(one_is_enough && !op.residual && !partitions);
 	}
 	probed_rows += input->size();

@@ -36,6 +36,8 @@ static constexpr uint32_t VERTICES_FOR_LOCATOR = 32;
 //! Points that the cells are asked about at once, and rows whose bytes are fetched ahead
 static constexpr size_t POINTS_PER_RUN = 512;
 static constexpr size_t PREFETCH = 16;
+//! Tiles and build sides from which neighbours are brought together
+static constexpr size_t ROWS_TO_SORT = 64;
 //! Work between two polls, in steps of about 10 ns
 static constexpr uint64_t WORK_PER_POLL = 1u << 20;
 
@@ -409,7 +411,9 @@ void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_l
 	count = count_p;
 	row_limits = row_limits_p;
 	done = done_p;
-	row = SIZE_MAX;
+	row = 0;
+	taken = 0;
+	order.clear();
 	candidate = 0;
 	candidates.clear();
 	kinds.resize(count);
@@ -437,6 +441,58 @@ void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_l
 	tile_points = point_count;
 	tests_before = counts.exact_tests;
 	cells = point_count > 0 ? index.Cells() : nullptr;
+	if (!ordered && !cells && count >= ROWS_TO_SORT && index.rows.size() >= ROWS_TO_SORT) {
+		SortRows();
+	}
+}
+
+//! The first vertex of a point, line or polygon: near enough to where it is
+static Vec2 FirstVertex(const JoinRow &row) {
+	uint32_t code;
+	std::memcpy(&code, row.data + 1, sizeof(code));
+	size_t offset = code % 1000 == 1 ? 5 : code % 1000 == 2 ? 9 : 13;
+	if (code % 1000 > 3 || row.size < offset + 2 * sizeof(double)) {
+		return Vec2 {0, 0};
+	}
+	return Vec2 {LoadDouble(row.data + offset), LoadDouble(row.data + offset + sizeof(double))};
+}
+
+//! Neighbours ask for the same nodes of the tree and the same rows: along a Z curve over the build side they come one after
+//! the other
+void JoinProbe::SortRows() {
+	constexpr uint32_t BITS = 8, PLACES = 1u << BITS;
+	auto &bounds = index.bounds;
+	double per_x = PLACES / (bounds.max_x - bounds.min_x), per_y = PLACES / (bounds.max_y - bounds.min_y);
+	auto place = [](double at) { return at >= PLACES ? PLACES - 1 : at > 0 ? static_cast<uint32_t>(at) : 0; };
+	auto spread = [](uint32_t v) {
+		v = (v | v << 4) & 0x0f0f;
+		v = (v | v << 2) & 0x3333;
+		return (v | v << 1) & 0x5555;
+	};
+	keys.resize(count);
+	uint32_t low[PLACES + 1] = {}, high[PLACES + 1] = {};
+	for (size_t i = 0; i < count; i++) {
+		uint32_t key = 0;
+		if (kinds[i] != ABSENT) {
+			Vec2 at = kinds[i] == POINT ? Vec2 {xs[i], ys[i]} : FirstVertex(tile[i]);
+			key = spread(place((at.x - bounds.min_x) * per_x)) | spread(place((at.y - bounds.min_y) * per_y)) << 1;
+		}
+		keys[i] = key;
+		low[key % PLACES + 1]++;
+		high[key / PLACES + 1]++;
+	}
+	for (uint32_t i = 0; i < PLACES; i++) {
+		low[i + 1] += low[i];
+		high[i + 1] += high[i];
+	}
+	sorted.resize(count);
+	order.resize(count);
+	for (uint32_t i = 0; i < count; i++) {
+		sorted[low[keys[i] % PLACES]++] = i;
+	}
+	for (auto i : sorted) {
+		order[high[keys[i] / PLACES]++] = i;
+	}
 }
 
 //! Asks the cells about a run of points at once: their memory accesses overlap
@@ -457,15 +513,15 @@ void JoinProbe::LocateRun() {
 		                  return first_only;
 	                  });
 	work += 2 * (end - row) + hits.size();
-	row = end - 1;
+	taken = end;
 }
 
 bool JoinProbe::NextRow() {
 	candidates.clear();
 	candidate = 0;
 	do {
-		row++; // from SIZE_MAX to 0 at first
-		if (row >= count) {
+		row = taken < count && !order.empty() ? order[taken] : taken;
+		if (taken++ >= count) {
 			if (tile_points > 0 && !cells) {
 				index.points_seen += tile_points;
 				index.point_tests += counts.exact_tests - tests_before;
@@ -588,10 +644,7 @@ size_t JoinProbe::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capaci
 			continue;
 		}
 		if (candidate == candidates.size()) {
-			if (row != SIZE_MAX && row >= count) {
-				break;
-			}
-			if (!NextRow()) {
+			if (taken > count || !NextRow()) {
 				break;
 			}
 			continue;

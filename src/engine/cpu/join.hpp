@@ -179,7 +179,11 @@ public:
 	void SetFirstOnly(bool value) {
 		first_only = value;
 	}
-	//! The next pairs, in order of (probe row, build row); 0 at the end of the tile
+	//! Rows come in the order of the tile. Without, neighbours come together where that saves time.
+	void SetOrdered(bool value) {
+		ordered = value;
+	}
+	//! The next pairs, each row's in order of the build rows; 0 at the end of the tile
 	size_t Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
 
 	JoinCounts counts;
@@ -187,6 +191,7 @@ public:
 private:
 	enum Kind : uint8_t { ABSENT, EMPTY, POINT, OTHER };
 
+	void SortRows();
 	void LocateRun();
 	bool NextRow();
 	void FindCandidates(size_t row);
@@ -202,6 +207,7 @@ private:
 	JoinIndex &index;
 	std::function<void()> poll;
 	bool first_only = false;
+	bool ordered = true;
 
 	const JoinRow *tile = nullptr;
 	size_t count = 0;
@@ -220,6 +226,13 @@ private:
 	size_t next_hit = 0;
 	size_t tile_points = 0;
 	uint64_t tests_before = 0;
+
+	//! The rows in the order they are taken; none: as they are
+	std::vector<uint32_t> order;
+	std::vector<uint32_t> keys;
+	std::vector<uint32_t> sorted;
+	//! How many were taken
+	size_t taken = 0;
 
 	// The current row
 	size_t row = 0;
