@@ -8,6 +8,9 @@
 namespace vibespatial {
 
 void BuildShape(const uint8_t *wkb, size_t size, GeometryBatch &scratch, Shape &shape) {
+	if (shape.BuildPlain(wkb, size)) {
+		return;
+	}
 	scratch.Clear();
 	ReadWkb(wkb, size, scratch);
 	CheckUsable(scratch, 0);

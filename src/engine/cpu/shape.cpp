@@ -1,6 +1,9 @@
 #include "engine/cpu/shape.hpp"
 
+#include "geometry/lanes.hpp"
+
 #include <algorithm>
+#include <cstring>
 
 namespace vibespatial {
 
@@ -10,11 +13,17 @@ using vibe::ShapeRing;
 using vibe::ShapeView;
 using vibe::Vec2;
 
+//! No boxes for fewer vertices: looking at each is as quick
+static constexpr uint32_t MIN_VERTICES_FOR_BOXES = 4 * ShapeView::FANOUT;
+
 //! Is a closed ring, without repeated vertices, counter-clockwise? Its lowest leftmost vertex turns as the ring does.
-static bool IsCounterClockwise(const double *x, const double *y, uint32_t begin, uint32_t end) {
+static bool IsCounterClockwise(const double *x, const double *y, uint32_t begin, uint32_t end, double min_x) {
 	uint32_t corner = begin;
-	for (uint32_t i = begin + 1; i + 1 < end; i++) {
-		if (x[i] < x[corner] || (x[i] == x[corner] && y[i] < y[corner])) {
+	while (corner + 2 < end && x[corner] != min_x) {
+		corner++;
+	}
+	for (uint32_t i = corner + 1; i + 1 < end; i++) {
+		if (x[i] == min_x && y[i] < y[corner]) {
 			corner = i;
 		}
 	}
@@ -55,11 +64,10 @@ void Shape::AddRing(const GeometryView &geometry, uint32_t ring, bool is_area, u
 	}
 }
 
-void Shape::AddBoxes() {
+void Shape::AddBoxes(uint32_t vertex_count) {
 	view.level_count = 0;
 	boxes.clear();
-	uint32_t vertex_count = static_cast<uint32_t>(x.size());
-	if (vertex_count <= 2 * ShapeView::FANOUT) {
+	if (vertex_count <= MIN_VERTICES_FOR_BOXES) {
 		return;
 	}
 	view.level_begin[0] = 0;
@@ -89,10 +97,7 @@ void Shape::AddBoxes() {
 	}
 }
 
-void Shape::Build(const GeometryView &geometry) {
-	x.clear();
-	y.clear();
-	vertex_ring.clear();
+void Shape::Reset() {
 	rings.clear();
 	element_begin.clear();
 	element_box.clear();
@@ -101,6 +106,30 @@ void Shape::Build(const GeometryView &geometry) {
 	flat_shells.clear();
 	view = ShapeView {};
 	view.box = Box::Empty();
+}
+
+void Shape::Show(uint32_t vertex_count) {
+	AddBoxes(vertex_count);
+	view.x = x.data();
+	view.y = y.data();
+	view.vertex_ring = vertex_ring.data();
+	view.vertex_count = vertex_count;
+	view.rings = rings.data();
+	view.ring_count = static_cast<uint32_t>(rings.size());
+	view.element_begin = element_begin.data();
+	view.element_box = element_box.data();
+	view.points = points.data();
+	view.point_count = static_cast<uint32_t>(points.size());
+	view.ends = ends.data();
+	view.end_count = static_cast<uint32_t>(ends.size());
+	view.boxes = boxes.data();
+}
+
+void Shape::Build(const GeometryView &geometry) {
+	Reset();
+	x.clear();
+	y.clear();
+	vertex_ring.clear();
 
 	uint32_t polygons = 0;
 	bool has[3] = {false, false, false};
@@ -129,8 +158,8 @@ void Shape::Build(const GeometryView &geometry) {
 				AddRing(geometry, ring, true, static_cast<uint32_t>(element_begin.size()) - 1);
 				if (rings.size() > before) {
 					auto &added = rings.back();
-					added.interior_left =
-					    IsCounterClockwise(x.data(), y.data(), added.begin, added.end) == (ring == begin);
+					added.interior_left = IsCounterClockwise(x.data(), y.data(), added.begin, added.end,
+					                                         added.box.min_x) == (ring == begin);
 				} else if (ring == begin) {
 					flat_shells.push_back(ring);
 				}
@@ -189,24 +218,134 @@ void Shape::Build(const GeometryView &geometry) {
 		}
 		ends.resize(kept);
 	}
-	AddBoxes();
-
-	view.x = x.data();
-	view.y = y.data();
-	view.vertex_ring = vertex_ring.data();
-	view.vertex_count = static_cast<uint32_t>(x.size());
-	view.rings = rings.data();
-	view.ring_count = static_cast<uint32_t>(rings.size());
-	view.element_begin = element_begin.data();
-	view.element_box = element_box.data();
-	view.points = points.data();
-	view.point_count = static_cast<uint32_t>(points.size());
-	view.ends = ends.data();
-	view.end_count = static_cast<uint32_t>(ends.size());
-	view.boxes = boxes.data();
+	Show(static_cast<uint32_t>(x.size()));
 	// Lines of no length have become points beside the others, areas of no width lines
 	view.mixed = view.mixed || (has_line && !points.empty()) || (has_area && (has_line || !points.empty()));
 	view.dimension = has_area ? 2 : has_line ? 1 : points.empty() ? -1 : 0;
+}
+
+namespace {
+
+constexpr size_t VERTEX_BYTES = 2 * sizeof(double);
+constexpr uint32_t LINE_CODE = 2;
+constexpr uint32_t POLYGON_CODE = 3;
+
+uint32_t LoadCount(const uint8_t *at) {
+	uint32_t count;
+	std::memcpy(&count, at, sizeof(count));
+	return count;
+}
+
+//! The vertices of plain WKB: `rings` counts and lists of vertices up to the end. 0 when they do not fill the bytes, or
+//! one has fewer than `least`
+uint32_t CountVertices(const uint8_t *at, const uint8_t *end, uint32_t rings, uint32_t least) {
+	uint64_t total = 0;
+	for (uint32_t ring = 0; ring < rings; ring++) {
+		if (end - at < static_cast<ptrdiff_t>(sizeof(uint32_t))) {
+			return 0;
+		}
+		const uint32_t count = LoadCount(at);
+		at += sizeof(uint32_t);
+		if (count < least || count > static_cast<uint64_t>(end - at) / VERTEX_BYTES) {
+			return 0;
+		}
+		at += count * VERTEX_BYTES;
+		total += count;
+	}
+	return at == end && total < UINT32_MAX ? static_cast<uint32_t>(total) : 0;
+}
+
+//! One list of vertices into columns; false when one is not finite or the same as the one before
+bool ReadVertices(const uint8_t *at, uint32_t count, double *x, double *y, Box &box) {
+	typedef int64_t Masks __attribute__((vector_size(16)));
+	Lanes before = LoadLanes(at), rest = before - before;
+	LaneRange range;
+	range.Add(before);
+	Masks repeated {0, 0};
+	x[0] = before[0];
+	y[0] = before[1];
+	for (uint32_t i = 1; i < count; i++) {
+		const Lanes vertex = LoadLanes(at + i * VERTEX_BYTES);
+		const Masks same = vertex == before;
+		repeated |= same & __builtin_shuffle(same, Masks {1, 0});
+		rest += vertex - vertex;
+		range.Add(vertex);
+		x[i] = vertex[0];
+		y[i] = vertex[1];
+		before = vertex;
+	}
+	box = Box {range.min[0], range.min[1], range.max[0], range.max[1]};
+	// v - v is 0 for a finite v and NaN for all others
+	return repeated[0] == 0 && rest[0] + rest[1] == 0;
+}
+
+//! At least so many; never fewer, as those beyond are not looked at
+template <class T>
+void Fit(std::vector<T> &column, uint32_t count) {
+	if (column.size() < count) {
+		column.resize(count);
+	}
+}
+
+} // namespace
+
+bool Shape::BuildPlain(const uint8_t *wkb, size_t size) {
+	constexpr size_t HEADER = 1 + sizeof(uint32_t);
+	if (size < HEADER + sizeof(uint32_t) || wkb[0] != 1) {
+		return false;
+	}
+	const uint32_t code = LoadCount(wkb + 1);
+	if (code != LINE_CODE && code != POLYGON_CODE) {
+		return false;
+	}
+	const bool is_area = code == POLYGON_CODE;
+	const uint32_t ring_count = is_area ? LoadCount(wkb + HEADER) : 1;
+	const uint8_t *at = wkb + HEADER + (is_area ? sizeof(uint32_t) : 0);
+	const uint32_t vertex_count = CountVertices(at, wkb + size, ring_count, is_area ? 4 : 2);
+	if (vertex_count == 0) {
+		return false;
+	}
+	Reset();
+	Fit(x, vertex_count);
+	Fit(y, vertex_count);
+	Fit(vertex_ring, vertex_count);
+	uint32_t begin = 0;
+	for (uint32_t ring = 0; ring < ring_count; ring++) {
+		const uint32_t end = begin + LoadCount(at);
+		at += sizeof(uint32_t);
+		Box box;
+		if (!ReadVertices(at, end - begin, x.data() + begin, y.data() + begin, box)) {
+			return false;
+		}
+		at += (end - begin) * VERTEX_BYTES;
+		bool interior_left = false;
+		if (is_area) {
+			if (x[begin] != x[end - 1] || y[begin] != y[end - 1]) {
+				return false;
+			}
+			interior_left = IsCounterClockwise(x.data(), y.data(), begin, end, box.min_x) == (ring == 0);
+		}
+		std::fill(vertex_ring.begin() + begin, vertex_ring.begin() + end, ring);
+		rings.push_back(ShapeRing {begin, end, 0, is_area, interior_left, box});
+		view.box.Add(box);
+		begin = end;
+	}
+	element_begin.push_back(0);
+	if (is_area) {
+		element_begin.push_back(vertex_count);
+		element_box.push_back(view.box);
+		view.element_count = 1;
+	} else {
+		const Vec2 first {x[0], y[0]}, last {x[vertex_count - 1], y[vertex_count - 1]};
+		if (first != last) {
+			const bool forward = vibe::LexicographicLess(first, last);
+			ends.push_back(forward ? first : last);
+			ends.push_back(forward ? last : first);
+		}
+	}
+	view.dimension = is_area ? 2 : 1;
+	Show(vertex_count);
+	return true;
 }
 
 } // namespace vibespatial

@@ -5,6 +5,7 @@
 
 #include "vibe/shape.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace vibespatial {
 class Shape {
 public:
 	void Build(const vibe::GeometryView &geometry);
+	//! A LINESTRING or POLYGON in XY, straight from its bytes: what Build() makes of it. False, with the shape unusable, for
+	//! all other bytes, for what CheckUsable refuses and for lines and rings with repeated vertices.
+	bool BuildPlain(const uint8_t *wkb, size_t size);
 
 	const vibe::ShapeView &View() const {
 		return view;
@@ -22,7 +26,10 @@ public:
 
 private:
 	void AddRing(const vibe::GeometryView &geometry, uint32_t ring, bool is_area, uint32_t element);
-	void AddBoxes();
+	void AddBoxes(uint32_t vertex_count);
+	void Reset();
+	//! Shows what is there; the dimension and what it follows from are the caller's
+	void Show(uint32_t vertex_count);
 
 	std::vector<double> x;
 	std::vector<double> y;
