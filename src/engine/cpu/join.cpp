@@ -38,6 +38,9 @@ static constexpr size_t POINTS_PER_RUN = 512;
 static constexpr size_t PREFETCH = 16;
 //! Tiles and build sides from which neighbours are brought together
 static constexpr size_t ROWS_TO_SORT = 64;
+//! Bytes that are fetched ahead of one candidate, and candidates of one row
+static constexpr uint32_t PREFETCH_BYTES = 1024;
+static constexpr size_t PREFETCH_CANDIDATES = 8;
 //! Work between two polls, in steps of about 10 ns
 static constexpr uint64_t WORK_PER_POLL = 1u << 20;
 
@@ -627,6 +630,13 @@ void JoinProbe::FindCandidates(size_t current) {
 	}
 	counts.candidates += candidates.size();
 	work += 8 + candidates.size();
+	// Their bytes are anywhere in memory: they come while the probe's own shape is built
+	for (size_t i = 0; i < candidates.size() && i < PREFETCH_CANDIDATES; i++) {
+		auto &bytes = index.rows[candidates[i]];
+		for (uint32_t at = 0; at < bytes.size && at < PREFETCH_BYTES; at += 64) {
+			__builtin_prefetch(bytes.data + at);
+		}
+	}
 }
 
 size_t JoinProbe::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity) {
