@@ -73,6 +73,10 @@ struct Target {
 	VIBE_HD bool Decided(Matrix m) const {
 		return (m & (false_any | true_any)) != 0 || (true_all != 0 && (m & true_all) == true_all);
 	}
+	//! Decided by a common point of the interiors, and by nothing else
+	VIBE_HD bool OnlyInteriorsMatter() const {
+		return false_any == matrix_detail::II && true_any == 0 && true_all == 0;
+	}
 };
 
 VIBE_HD Target TargetOf(Predicate predicate, int dim_a, int dim_b) {

@@ -73,6 +73,7 @@ struct RelateWork {
 	ARRAY<WalkCrossing> crossings;
 	ARRAY<u32> active;
 	ARRAY<u32> node;
+	ARRAY<u32> near;
 	ARRAY<EdgeEnd> ends;
 	ARRAY<u8> flags[2];
 };
@@ -84,8 +85,9 @@ template <class ARRAY, class LESS>
 VIBE_HD_NOINLINE void Sort(ARRAY &a, u32 begin, u32 end, const LESS &less) {
 	const u32 gaps[] = {1576091, 700485, 311326, 138367, 61496, 27331, 12147, 5398, 2399, 1066,
 	                    474,     211,    94,     42,     18,    8,     4,     2,    1};
+	constexpr u32 GAPS = sizeof(gaps) / sizeof(gaps[0]);
 	u32 n = end - begin;
-	for (u32 g = 0; g < sizeof(gaps) / sizeof(gaps[0]); g++) {
+	for (u32 g = n <= 8 ? GAPS - 1 : 0; g < GAPS; g++) {
 		u32 gap = gaps[g];
 		for (u32 i = gap; i < n; i++) {
 			auto item = a[begin + i];
@@ -149,9 +151,20 @@ public:
 		if (target.Decided(matrix)) {
 			return matrix;
 		}
+		areas = IsOneArea(*shape[0]) && IsOneArea(*shape[1]);
 		if (FindContacts()) {
-			// The two share a point, and the target asks for nothing else
-			return matrix | target.true_any;
+			return matrix;
+		}
+		if (areas && target.OnlyInteriorsMatter() && work.contacts.Size() > 0) {
+			// Contacts are in the order of the first shape's edges
+			for (int k = 0; k < 2; k++) {
+				if (shape[1 - k]->ring_count == 1) {
+					if (!Walk(k)) {
+						WalkOnePiece(1 - k);
+					}
+					return matrix;
+				}
+			}
 		}
 		// The side with fewer edges first: it often decides alone
 		int first = shape[0]->vertex_count <= shape[1]->vertex_count ? 0 : 1;
@@ -192,6 +205,7 @@ private:
 	Target target;
 	RelateWork<ARRAY> &work;
 	Matrix matrix;
+	bool areas; // both shapes are areas whose members do not overlap
 
 	// The edge being walked: of shape `own`, ring `ring`
 	int own;
@@ -212,26 +226,76 @@ private:
 	//===------------------------------------------------------------------===//
 	// Contacts
 	//===------------------------------------------------------------------===//
-	//! Finds the edges of t that meet edge e of s
+	//! The edges of t that meet a box
+	struct NearGatherer {
+		const ShapeView &t;
+		Box box;
+		ARRAY<u32> &near;
+		VIBE_HD bool operator()(u32 i) {
+			if (EdgeBox(t.Vertex(i), t.Vertex(i + 1)).Intersects(box)) {
+				near.Push(i);
+			}
+			return false;
+		}
+	};
+
+	VIBE_HD static Box EdgeBox(const Vec2 &a, const Vec2 &b) {
+		return Box {Min(a.x, b.x), Min(a.y, b.y), Max(a.x, b.x), Max(a.y, b.y)};
+	}
+
+	//! The contacts of edges of s with edges of t, by edge of s. Edges that follow one another lie close together: t is
+	//! searched once for a run of them.
 	struct ContactFinder {
 		Relater &r;
 		const ShapeView &s;
 		const ShapeView &t;
+		u32 t_end; // only the edges before this
 		u8 t_number;
 		ARRAY<EdgeContact> *out;
 		bool stop_at_first;
 		bool within; // s and t are one shape
-		u32 e;
-		Vec2 p, q;
-		Box box;
+		bool areas;  // both are areas
+		u32 run[ShapeView::FANOUT];
+		u32 count;
+		Box all;
 
-		//! Edge i of t
-		VIBE_HD bool operator()(u32 i) {
-			Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
-			if (Max(a.x, b.x) < box.min_x || Min(a.x, b.x) > box.max_x || Max(a.y, b.y) < box.min_y ||
-			    Min(a.y, b.y) > box.max_y) {
+		//! Edge e of s; true when no more contacts are needed
+		VIBE_HD bool operator()(u32 e) {
+			Box box = EdgeBox(s.Vertex(e), s.Vertex(e + 1));
+			if (!box.Intersects(t.box)) {
 				return false;
 			}
+			if (count > 0 && run[0] / ShapeView::FANOUT != e / ShapeView::FANOUT && Finish()) {
+				return true;
+			}
+			run[count++] = e;
+			all.Add(box);
+			return false;
+		}
+
+		//! The edges gathered so far
+		VIBE_HD_NOINLINE bool Finish() {
+			r.work.near.Clear();
+			NearGatherer gatherer {t, all, r.work.near};
+			VisitEdges(t, 0, t_end, TestBox {all}, gatherer);
+			u32 near_count = r.work.near.Size();
+			for (u32 k = 0; k < count && near_count > 0; k++) {
+				Vec2 p = s.Vertex(run[k]), q = s.Vertex(run[k] + 1);
+				Box box = EdgeBox(p, q);
+				for (u32 n = 0; n < near_count; n++) {
+					u32 i = r.work.near[n];
+					Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
+					if (EdgeBox(a, b).Intersects(box) && Meet(run[k], p, q, i, a, b)) {
+						return true;
+					}
+				}
+			}
+			count = 0;
+			all = Box::Empty();
+			return false;
+		}
+
+		VIBE_HD bool Meet(u32 e, const Vec2 &p, const Vec2 &q, u32 i, const Vec2 &a, const Vec2 &b) {
 			if (within && !r.SelfContactCounts(s, e, i)) {
 				return false;
 			}
@@ -243,29 +307,46 @@ private:
 				return true;
 			}
 			out->Push(EdgeContact {e, i, t_number, contact});
-			return false;
+			return areas && r.AreasMeet(contact.kind, s.rings[s.vertex_ring[e]], t.rings[t.vertex_ring[i]],
+			                            IsBefore(p, q, a, b));
 		}
 	};
 
-	//! Edge e of s: all of t's edges that meet it
-	struct EdgeVisitor {
-		ContactFinder finder;
-		u32 t_begin, t_end;
-		VIBE_HD bool operator()(u32 e) {
-			const ShapeView &s = finder.s;
-			finder.e = e;
-			finder.p = s.Vertex(e);
-			finder.q = s.Vertex(e + 1);
-			finder.box = Box {Min(finder.p.x, finder.q.x), Min(finder.p.y, finder.q.y), Max(finder.p.x, finder.q.x),
-			                  Max(finder.p.y, finder.q.y)};
-			if (!finder.box.Intersects(finder.t.box)) {
-				return false;
+	VIBE_HD static bool IsOneArea(const ShapeView &s) {
+		return s.element_count == 1 && !s.mixed && s.AreaVertexEnd() == s.vertex_count && s.point_count == 0;
+	}
+
+	//! What a contact of two boundaries says by itself; true when it decides the target. `same_way`: overlapping edges run in
+	//! one direction
+	VIBE_HD bool AreasMeet(ContactKind kind, const ShapeRing &a, const ShapeRing &b, bool same_way) {
+		if (kind == CONTACT_OVERLAP) {
+			// Next to all but a few points of the piece nothing else of either is near
+			bool same_side = (a.interior_left == b.interior_left) == same_way;
+			matrix |= Cell(LOC_BOUNDARY, LOC_BOUNDARY, 1);
+			matrix |= same_side ? Cell(LOC_INTERIOR, LOC_INTERIOR, 2)
+			                    : Cell(LOC_INTERIOR, LOC_EXTERIOR, 2) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2);
+			return target.Decided(matrix);
+		}
+		matrix |= Cell(LOC_BOUNDARY, LOC_BOUNDARY, 0);
+		if (kind == CONTACT_CROSS) {
+			// Other rings may touch the crossing with a vertex, and those of both together leave nothing in common. Where one
+			// geometry has no other rings it is half of the neighbourhood, and the other's edge goes through that.
+			bool a_alone = shape[0]->ring_count == 1, b_alone = shape[1]->ring_count == 1;
+			if (a_alone || b_alone) {
+				matrix |= Cell(LOC_INTERIOR, LOC_INTERIOR, 2) | Cell(LOC_INTERIOR, LOC_EXTERIOR, 2) |
+				          Cell(LOC_EXTERIOR, LOC_INTERIOR, 2);
 			}
-			return VisitEdges(finder.t, t_begin, t_end, TestBox {finder.box}, finder);
+			if (a_alone) {
+				matrix |= Cell(LOC_INTERIOR, LOC_BOUNDARY, 1) | Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
+			}
+			if (b_alone) {
+				matrix |= Cell(LOC_BOUNDARY, LOC_INTERIOR, 1) | Cell(LOC_BOUNDARY, LOC_EXTERIOR, 1);
+			}
 		}
-	};
+		return target.Decided(matrix);
+	}
 
-	//! Returns true when one contact is all the target needs
+	//! Returns true when the contacts found decide the target
 	VIBE_HD_NOINLINE bool FindContacts() {
 		work.contacts.Clear();
 		if (!shape[0]->box.Intersects(shape[1]->box)) {
@@ -273,11 +354,16 @@ private:
 		}
 		const ShapeView &s = *shape[0];
 		const ShapeView &t = *shape[1];
-		Vec2 zero {0, 0};
-		EdgeVisitor visitor {
-		    ContactFinder {*this, s, t, 1, &work.contacts, target.true_any != 0, false, 0, zero, zero, Box::Empty()}, 0,
-		    t.vertex_count};
-		return VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, visitor);
+		bool one_decides = target.true_any != 0;
+		ContactFinder finder {*this, s,  t, t.vertex_count, 1, &work.contacts, one_decides, false,
+		                      areas, {}, 0, Box::Empty()};
+		if (!VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, finder) && !finder.Finish()) {
+			return false;
+		}
+		if (one_decides) {
+			matrix |= target.true_any;
+		}
+		return true;
 	}
 
 	//! Contacts inside a shape with overlapping members matter where a member's boundary meets another member; within one
@@ -307,11 +393,10 @@ private:
 		}
 		const ShapeView &s = *shape[number];
 		if (s.mixed && s.element_count > 0) {
-			Vec2 zero {0, 0};
-			EdgeVisitor visitor {
-			    ContactFinder {*this, s, s, (u8)number, &work.walk, false, true, 0, zero, zero, Box::Empty()}, 0,
-			    s.AreaVertexEnd()};
-			VisitEdges(s, 0, s.vertex_count, TestBox {s.box}, visitor);
+			ContactFinder finder {*this, s,  s, s.AreaVertexEnd(), (u8)number, &work.walk, false, true,
+			                      false, {}, 0, Box::Empty()};
+			VisitEdges(s, 0, s.vertex_count, TestBox {s.box}, finder);
+			finder.Finish();
 		}
 		bool sorted = true;
 		for (u32 i = 1; i < work.walk.Size() && sorted; i++) {
@@ -891,6 +976,32 @@ private:
 			}
 		}
 		return false;
+	}
+
+	//! One edge of a shape of a single ring, when the other has been walked: nowhere do the two interiors meet beside the
+	//! other's edges. Then the ring cannot pass into the other's interior: the sector between the ring, just inside, and the
+	//! first of the other's edges would be such a place. One piece tells whether all of it is inside.
+	VIBE_HD_NOINLINE bool WalkOnePiece(int number) {
+		using namespace relate_detail;
+		own = number;
+		ring = &shape[number]->rings[0];
+		line_overlaps = 0;
+		ResetFlags(0);
+		ResetFlags(1);
+		SetFlags(own, ring->element, ring->interior_left ? IN_LEFT : IN_RIGHT);
+		edge = number == 0 ? work.contacts[0].edge : work.contacts[0].other;
+		work.walk.Clear();
+		for (u32 i = 0; i < work.contacts.Size(); i++) {
+			EdgeContact c = work.contacts[i];
+			c.shape = (u8)(1 - number);
+			if (number == 1) {
+				Swap(c.edge, c.other);
+			}
+			if (c.edge == edge) {
+				work.walk.Push(c);
+			}
+		}
+		return WalkEdge(0, work.walk.Size());
 	}
 
 	//! The start of a line, where no contact is

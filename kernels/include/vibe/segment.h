@@ -45,8 +45,16 @@ VIBE_HD_NOINLINE bool OnSegment(const Vec2 &p, const Vec2 &q, const Vec2 &v) {
 //! Contact of segments pq and rs, both of positive length
 VIBE_HD_NOINLINE SegmentContact Contact(const Vec2 &p, const Vec2 &q, const Vec2 &r, const Vec2 &s) {
 	SegmentContact none {CONTACT_NONE, p, p};
-	int r_side = Orient2d(p, q, r);
-	int s_side = Orient2d(p, q, s);
+	// Neighbours on a line and common borders share vertices: those are on both segments without any arithmetic
+	bool r_common = r == p || r == q, s_common = s == p || s == q;
+	if (r_common && s_common) {
+		return SegmentContact {CONTACT_OVERLAP, p, q};
+	}
+	int r_side = r_common ? 0 : Orient2d(p, q, r);
+	int s_side = s_common ? 0 : Orient2d(p, q, s);
+	if ((r_common || s_common) && r_side != s_side) {
+		return SegmentContact {CONTACT_TOUCH, r_common ? r : s, r_common ? r : s};
+	}
 	if (r_side * s_side > 0) {
 		return none;
 	}
