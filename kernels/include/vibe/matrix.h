@@ -73,9 +73,10 @@ struct Target {
 	VIBE_HD bool Decided(Matrix m) const {
 		return (m & (false_any | true_any)) != 0 || (true_all != 0 && (m & true_all) == true_all);
 	}
-	//! Decided by a common point of the interiors, and by nothing else
-	VIBE_HD bool OnlyInteriorsMatter() const {
-		return false_any == matrix_detail::II && true_any == 0 && true_all == 0;
+	//! Where the interiors have no point in common, nothing else of the matrix is asked for
+	VIBE_HD bool NeedsInteriors() const {
+		return true_any == 0 &&
+		       ((true_all & matrix_detail::II) != 0 || (false_any == matrix_detail::II && true_all == 0));
 	}
 };
 

@@ -64,6 +64,12 @@ struct Incidence {
 	}
 };
 
+//! An edge of the other shape near a run of edges
+struct NearEdge {
+	Box box;
+	u32 edge;
+};
+
 //! Memory of one computation. ARRAY<T> is a growable array: Push, Size, operator[], Clear, Resize.
 template <template <class> class ARRAY>
 struct RelateWork {
@@ -73,7 +79,7 @@ struct RelateWork {
 	ARRAY<WalkCrossing> crossings;
 	ARRAY<u32> active;
 	ARRAY<u32> node;
-	ARRAY<u32> near;
+	ARRAY<NearEdge> near;
 	ARRAY<EdgeEnd> ends;
 	ARRAY<u8> flags[2];
 };
@@ -152,15 +158,19 @@ public:
 			return matrix;
 		}
 		areas = IsOneArea(*shape[0]) && IsOneArea(*shape[1]);
+		if (areas && AreTheSame()) {
+			return matrix | Cell(LOC_INTERIOR, LOC_INTERIOR, 2) | Cell(LOC_BOUNDARY, LOC_BOUNDARY, 1);
+		}
 		if (FindContacts()) {
 			return matrix;
 		}
-		if (areas && target.OnlyInteriorsMatter() && work.contacts.Size() > 0) {
+		if (areas && target.NeedsInteriors() && work.contacts.Size() > 0 && (matrix & matrix_detail::II) == 0) {
 			// Contacts are in the order of the first shape's edges
 			for (int k = 0; k < 2; k++) {
 				if (shape[1 - k]->ring_count == 1) {
-					if (!Walk(k)) {
-						WalkOnePiece(1 - k);
+					bool decided = Walk(k) || ((matrix & matrix_detail::II) == 0 && WalkOnePiece(1 - k));
+					if (!decided && (matrix & matrix_detail::II) != 0) {
+						Walk(1 - k);
 					}
 					return matrix;
 				}
@@ -230,10 +240,11 @@ private:
 	struct NearGatherer {
 		const ShapeView &t;
 		Box box;
-		ARRAY<u32> &near;
+		ARRAY<NearEdge> &near;
 		VIBE_HD bool operator()(u32 i) {
-			if (EdgeBox(t.Vertex(i), t.Vertex(i + 1)).Intersects(box)) {
-				near.Push(i);
+			Box edge_box = EdgeBox(t.Vertex(i), t.Vertex(i + 1));
+			if (edge_box.Intersects(box)) {
+				near.Push(NearEdge {edge_box, i});
 			}
 			return false;
 		}
@@ -283,9 +294,8 @@ private:
 				Vec2 p = s.Vertex(run[k]), q = s.Vertex(run[k] + 1);
 				Box box = EdgeBox(p, q);
 				for (u32 n = 0; n < near_count; n++) {
-					u32 i = r.work.near[n];
-					Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
-					if (EdgeBox(a, b).Intersects(box) && Meet(run[k], p, q, i, a, b)) {
+					const NearEdge &near = r.work.near[n];
+					if (near.box.Intersects(box) && Meet(run[k], p, q, near.edge)) {
 						return true;
 					}
 				}
@@ -295,7 +305,8 @@ private:
 			return false;
 		}
 
-		VIBE_HD bool Meet(u32 e, const Vec2 &p, const Vec2 &q, u32 i, const Vec2 &a, const Vec2 &b) {
+		VIBE_HD bool Meet(u32 e, const Vec2 &p, const Vec2 &q, u32 i) {
+			Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
 			if (within && !r.SelfContactCounts(s, e, i)) {
 				return false;
 			}
@@ -314,6 +325,26 @@ private:
 
 	VIBE_HD static bool IsOneArea(const ShapeView &s) {
 		return s.element_count == 1 && !s.mixed && s.AreaVertexEnd() == s.vertex_count && s.point_count == 0;
+	}
+
+	//! Vertex by vertex, as a geometry of a join with itself is
+	VIBE_HD_NOINLINE bool AreTheSame() const {
+		const ShapeView &s = *shape[0];
+		const ShapeView &t = *shape[1];
+		if (s.vertex_count != t.vertex_count || s.ring_count != t.ring_count) {
+			return false;
+		}
+		for (u32 i = 0; i < s.vertex_count; i++) {
+			if (s.Vertex(i) != t.Vertex(i)) {
+				return false;
+			}
+		}
+		for (u32 i = 0; i < s.ring_count; i++) {
+			if (s.rings[i].begin != t.rings[i].begin || s.rings[i].interior_left != t.rings[i].interior_left) {
+				return false;
+			}
+		}
+		return true;
 	}
 
 	//! What a contact of two boundaries says by itself; true when it decides the target. `same_way`: overlapping edges run in
