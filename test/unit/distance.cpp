@@ -62,7 +62,39 @@ TEST_CASE("distances at the ends of the range", "[distance]") {
 
 TEST_CASE("a limit stops the search and does not change the answer", "[distance]") {
 	CHECK(Distance("POINT (0 0)", "LINESTRING (3 0, 3 9)", 3) <= 3);
-	CHECK(Distance("POINT (0 0)", "LINESTRING (3 0, 3 9)", 2.999) == 3);
+	CHECK(Distance("POINT (0 0)", "LINESTRING (3 0, 3 9)", 2.999) > 2.999);
+	CHECK(Distance("POINT (0 0)", "LINESTRING (3 0, 3 9)", std::nextafter(3, 0)) > std::nextafter(3, 0));
+	CHECK(Distance("POINT (0 0)", "LINESTRING (3 0, 3 9)", 0) > 0);
+	CHECK(Distance("POINT (3 1)", "LINESTRING (3 0, 3 9)", 0) == 0);
+	CHECK(Distance("POINT (0 3e-200)", "LINESTRING (-1 0, 1 0)", 2e-200) > 2e-200);
+	CHECK(Distance("POINT (0 3e-200)", "LINESTRING (-1 0, 1 0)", 4e-200) <= 4e-200);
+	CHECK(Distance("LINESTRING (0 0, 1e200 0)", "LINESTRING (0 3e200, 1e200 3e200)", 2e200) > 2e200);
+	CHECK(Distance("LINESTRING (0 0, 1e200 0)", "LINESTRING (0 3e200, 1e200 3e200)", 4e200) <= 4e200);
+}
+
+TEST_CASE("limits at and just below the distance of random lines", "[distance]") {
+	std::mt19937 random(9);
+	std::uniform_real_distribution<double> place(-5, 5);
+	int wrong = 0, apart = 0;
+	for (int i = 0; i < 400; i++) {
+		std::string lines[2];
+		for (int k = 0; k < 2; k++) {
+			for (int n = 0; n < 2 + (i * (k + 3)) % 150; n++) {
+				lines[k] += (n > 0 ? ", " : "LINESTRING (") + std::to_string(place(random) + 9 * k) + " " +
+				            std::to_string(place(random));
+			}
+			lines[k] += ")";
+		}
+		double distance = Distance(lines[0], lines[1]);
+		wrong += !(Distance(lines[0], lines[1], distance) <= distance);
+		if (distance > 0) {
+			double below = std::nextafter(distance, 0);
+			wrong += Distance(lines[0], lines[1], below) <= below;
+			apart++;
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(apart > 20);
 }
 
 TEST_CASE("from the bytes, from the shape and by trying all pairs: the same distance", "[distance]") {

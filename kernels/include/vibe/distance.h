@@ -156,6 +156,16 @@ struct TestNear {
 	}
 };
 
+//! What a search begins with: nothing whose distance could come to at most the limit is pruned, and all that is farther may
+//! be. The margin is above the rounding of the root.
+VIBE_HD double FirstBound(double limit) {
+	if (!(limit >= 0.0)) {
+		return Infinity();
+	}
+	double bound = Max(limit * limit * (1.0 + 1e-14), 1e10 * SquareMetric::MIN);
+	return bound < SquareMetric::MAX ? bound : Infinity();
+}
+
 //! A point against edges
 template <class METRIC>
 struct PointVisitor {
@@ -165,6 +175,9 @@ struct PointVisitor {
 	u32 nearest;
 	VIBE_HD bool operator()(u32 i) {
 		Vec2 a = s.Vertex(i), b = s.Vertex(i + 1);
+		if (search.Prunes(Box {p.x, p.y, p.x, p.y}, BoxOf(a, b))) {
+			return false;
+		}
 		double measure = METRIC::PointSegment(p, a, b);
 		if (measure < METRIC::MIN && OnSegment(a, b, p)) {
 			return search.Touch();
@@ -323,10 +336,10 @@ VIBE_HD double PointDistance(const Vec2 &p, const Vec2 &q) {
 	return LinearMetric::Length(p.x - q.x, p.y - q.y);
 }
 
-//! Distance of two shapes, both not empty. With a limit: some value at most the limit as soon as it is known that
-//! the distance is at most that.
+//! Distance of two shapes, both not empty. With a limit (-1: none): some value at most the limit when the distance is at most
+//! that, and else some value above it.
 VIBE_HD double ShapeDistance(const ShapeView &a, const ShapeView &b, double limit) {
-	DistanceSearch<SquareMetric> search {Infinity(), limit, false};
+	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(limit), limit, false};
 	distance_detail::Search(search, a, b);
 	if (search.touching) {
 		return 0.0;
