@@ -38,7 +38,7 @@ static constexpr size_t POINTS_PER_RUN = 512;
 static constexpr size_t PREFETCH = 16;
 //! Tiles and build sides from which neighbours are brought together
 static constexpr size_t ROWS_TO_SORT = 64;
-//! Bytes that are fetched ahead of one candidate, and candidates of one row
+//! Bytes that are fetched ahead of one row, and candidates of one row
 static constexpr uint32_t PREFETCH_BYTES = 1024;
 static constexpr size_t PREFETCH_CANDIDATES = 8;
 //! Work between two polls, in steps of about 10 ns
@@ -64,6 +64,12 @@ inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
 	point.x = LoadDouble(row.data + 5);
 	point.y = LoadDouble(row.data + 13);
 	return vibe::IsFinite(point.x) && vibe::IsFinite(point.y);
+}
+
+inline void Prefetch(const JoinRow &row) {
+	for (uint32_t at = 0; at < row.size && at < PREFETCH_BYTES; at += 64) {
+		__builtin_prefetch(row.data + at);
+	}
 }
 
 //! The box of each part, and of the whole
@@ -544,6 +550,12 @@ bool JoinProbe::NextRow() {
 	has_shape = false;
 	certain = false;
 	locator.reset();
+	if (taken < count) {
+		size_t next = order.empty() ? taken : order[taken];
+		if (kinds[next] == OTHER) {
+			Prefetch(tile[next]);
+		}
+	}
 	FindCandidates(row);
 	return true;
 }
@@ -616,7 +628,12 @@ void JoinProbe::FindCandidates(size_t current) {
 	}
 	auto row_count = static_cast<uint32_t>(index.rows.size());
 	index.tree->Visit(box, [&](uint32_t item) {
-		candidates.push_back(item < row_count ? item : index.part_row[item - row_count]);
+		uint32_t build_row = item < row_count ? item : index.part_row[item - row_count];
+		candidates.push_back(build_row);
+		__builtin_prefetch(&index.rows[build_row]);
+		if (build_row < index.shapes.size()) {
+			__builtin_prefetch(&index.shapes[build_row]);
+		}
 		return false;
 	});
 	if (index.empty_is_near) {
@@ -632,10 +649,7 @@ void JoinProbe::FindCandidates(size_t current) {
 	work += 8 + candidates.size();
 	// Their bytes are anywhere in memory: they come while the probe's own shape is built
 	for (size_t i = 0; i < candidates.size() && i < PREFETCH_CANDIDATES; i++) {
-		auto &bytes = index.rows[candidates[i]];
-		for (uint32_t at = 0; at < bytes.size && at < PREFETCH_BYTES; at += 64) {
-			__builtin_prefetch(bytes.data + at);
-		}
+		Prefetch(index.rows[candidates[i]]);
 	}
 }
 
