@@ -133,14 +133,22 @@ struct Areas {
 		ThreeThreads threads;
 		auto points = Points(count);
 		points.insert(points.end(), more.begin(), more.end());
-		auto index = CellIndex::Build(views, size_t(1) << 30, serial);
-		auto same = CellIndex::Build(views, size_t(1) << 30, threads);
-		REQUIRE(index);
-		REQUIRE(same);
-		CHECK(index->MemoryUsage() > 0);
-		CHECK(index->GetFigures().cells == same->GetFigures().cells);
-		CHECK(index->GetFigures().stored_vertices == same->GetFigures().stored_vertices);
-		return Wrong(*index, points) + Wrong(*same, {points.begin(), points.begin() + points.size() / 8});
+		// As fine as can be, as coarse as can be, and between
+		size_t edges = 0, wrong = 0;
+		for (auto view : views) {
+			edges += view ? view->vertex_count : 0;
+		}
+		for (const uint64_t expected_points : {uint64_t(0), uint64_t(1), uint64_t(edges)}) {
+			auto index = CellIndex::Build(views, size_t(1) << 30, serial, expected_points);
+			auto same = CellIndex::Build(views, size_t(1) << 30, threads, expected_points);
+			REQUIRE(index);
+			REQUIRE(same);
+			CHECK(index->MemoryUsage() > 0);
+			CHECK(index->GetFigures().cells == same->GetFigures().cells);
+			CHECK(index->GetFigures().stored_vertices == same->GetFigures().stored_vertices);
+			wrong += Wrong(*index, points) + Wrong(*same, {points.begin(), points.begin() + points.size() / 8});
+		}
+		return wrong;
 	}
 };
 
@@ -329,14 +337,30 @@ TEST_CASE("cells: heavily overlapping areas are left to others", "[cell_index]")
 	for (int i = 0; i < 400; i++) {
 		areas.AddCircle(areas.Uniform(0, 1), areas.Uniform(0, 1), 100, 64);
 	}
-	CHECK_FALSE(CellIndex::Build(areas.views, 1 << 20, serial));
+	CHECK_FALSE(CellIndex::Build(areas.views, 1 << 19, serial));
 	// Over the limit with fine cells, under it with coarse ones
 	Areas few;
 	for (int i = 0; i < 3000; i++) {
 		few.AddCircle(few.Uniform(0, 1000), few.Uniform(0, 1000), few.Uniform(5, 20), 16);
 	}
-	auto index = CellIndex::Build(few.views, 5 << 20, serial);
+	const size_t limit = CellIndex::Build(few.views, SIZE_MAX, serial)->MemoryUsage() / 2;
+	auto index = CellIndex::Build(few.views, limit, serial);
 	REQUIRE(index);
-	CHECK(index->MemoryUsage() <= 5 << 20);
+	CHECK(index->MemoryUsage() <= limit);
 	CHECK(few.Wrong(*index, few.Points(60)) == 0);
+}
+
+TEST_CASE("cells: the fewer points, the coarser", "[cell_index]") {
+	Serial serial;
+	Areas areas;
+	for (int i = 0; i < 300; i++) {
+		areas.AddCircle(areas.Uniform(0, 100), areas.Uniform(0, 100), areas.Uniform(1, 5), 64);
+	}
+	uint64_t before = 0;
+	for (const uint64_t expected_points : {1, 10000, 30000, 1000000, 0}) {
+		const auto cells = CellIndex::Build(areas.views, 1 << 28, serial, expected_points)->GetFigures().cells;
+		CHECK(cells >= before);
+		before = cells;
+	}
+	CHECK(before > 30000);
 }

@@ -38,7 +38,7 @@ constexpr uint32_t MAX_STUCK = 2;
 //! Copies of an edge, by all levels together: long edges that cross each other all over never become few
 constexpr double MAX_SPREAD = 32;
 
-constexpr uint32_t CHUNK_VERTICES = 16384;
+constexpr uint32_t CHUNK_EDGES = 16384;
 constexpr uint32_t STRIPE_EDGES = 4096;
 constexpr size_t MAX_STRIPES = 1024;
 //! A cell with more edges is refined by all threads together
@@ -141,29 +141,65 @@ public:
 	std::vector<uint32_t> areas;
 };
 
-//! Edges in the order of their areas
-struct EdgeSet {
-	std::vector<Edge> edges;
-	std::vector<uint32_t> areas;
-
-	void Clear() {
-		edges.clear();
-		areas.clear();
-	}
-};
-
 //! Where an area changes its status at the first reference point of the rows
 struct RowFlip {
 	uint32_t row;
 	uint32_t area;
 };
 
-//! Consecutive edges of one source that meet one stripe of rows
+//! Consecutive edges of one area: edge i runs from vertex i to i + 1
 struct Run {
-	uint32_t stripe;
-	uint32_t source;
 	uint32_t begin;
-	uint32_t end;
+	uint32_t count;
+	uint32_t area;
+};
+
+//! What happens in a cell, in the order of the edges: a run is in it, and the status of the area changes at its reference
+//! point (FLIP), or just one of these
+struct Item {
+	uint32_t cell;
+	uint32_t begin;
+	uint32_t count; // of edges, and FLIP
+	uint32_t area;
+
+	static constexpr uint32_t FLIP = 1u << 31;
+	uint32_t Count() const {
+		return count & ~FLIP;
+	}
+};
+
+//! Grows without being cleared
+class ItemList {
+public:
+	void Reserve(size_t more) {
+		if (count + more > capacity) {
+			Grow(more);
+		}
+	}
+	Item *begin() {
+		return items.get();
+	}
+	Item *end() {
+		return items.get() + count;
+	}
+
+	size_t count = 0;
+
+private:
+	void Grow(size_t more) {
+		capacity = std::max(2 * (count + more), size_t(256));
+		std::unique_ptr<Item[]> larger(new Item[capacity]);
+		std::copy(begin(), end(), larger.get());
+		items = std::move(larger);
+	}
+
+	std::unique_ptr<Item[]> items;
+	size_t capacity = 0;
+};
+
+struct ItemSpan {
+	const Item *begin;
+	const Item *end;
 };
 
 } // namespace
@@ -182,21 +218,15 @@ private:
 	using Grid = CellIndex::Grid;
 	using Unit = CellIndex::Unit;
 
-	struct Item {
-		uint32_t cell;
-		uint32_t what; // edge * 2, and 1 when it is a crossing of the row's reference line
-	};
 	//! What one depth of one thread works with
 	struct Level {
-		EdgeSet set;
+		std::vector<Run> runs;
 		AreaSet start;
 		std::vector<RowFlip> flips;
-		std::vector<Item> items; // grows only; item_count are in use
-		size_t item_count = 0;
+		ItemList items;
+		ItemList sorted;
 		std::vector<uint32_t> cell_begin;
-		std::vector<uint32_t> sorted;
 		AreaSet active;
-		std::vector<Vec2> vertices; // grows only
 		std::vector<CellIndex::Partial> partials;
 		std::vector<uint32_t> full;
 	};
@@ -224,23 +254,20 @@ private:
 		uint32_t depth;
 		uint32_t stuck;
 		double spread;
-		EdgeSet set;
+		std::vector<Run> runs;
 		AreaSet start;
 		std::vector<RowFlip> flips;
 	};
 
-	template <class SOURCE>
-	void BuildStriped(const SOURCE &source, const Grid &grid, const Box &region, const AreaSet &start,
+	void BuildStriped(const std::vector<Run> &runs, const Grid &grid, const Box &region, const AreaSet &start,
 	                  const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread);
 	void BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin, uint32_t row_end,
-	               const EdgeSet &set, const AreaSet &start, const std::vector<RowFlip> &flips, uint32_t depth,
-	               uint32_t stuck, double spread);
-	void Register(Level &level, const Grid &grid, uint32_t row_begin, uint32_t row_end, const Edge &edge,
-	              uint32_t number, bool from_outside);
+	               const ItemSpan *spans, size_t span_count, const AreaSet &start, const std::vector<RowFlip> &flips,
+	               uint32_t depth, uint32_t stuck, double spread);
+	void Walk(ItemList &list, const Grid &grid, const Run &run, bool from_outside) const;
 	uint32_t Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
-	                const EdgeSet &set, const uint32_t *items, size_t item_count, const AreaSet &active, uint32_t depth,
-	                uint32_t stuck, double spread);
-	uint32_t WriteCell(Worker &worker, Level &level, const EdgeSet &set, const uint32_t *items, size_t item_count);
+	                const ItemSpan &items, const AreaSet &active, uint32_t depth, uint32_t stuck, double spread);
+	uint32_t WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame, const ItemSpan &items);
 	uint32_t WriteFull(Worker &worker, const std::vector<uint32_t> &full);
 
 	static void SetAxis(double min, double max, double largest, double wanted, double &per_unit, double &size,
@@ -258,6 +285,8 @@ private:
 	const Fineness fineness;
 	Parallel &parallel;
 	std::unique_ptr<CellIndex> index;
+	Vec2 *vertices = nullptr;
+	size_t fixed_bytes = 0; // beside the pool
 
 	std::mutex lock;
 	std::vector<std::unique_ptr<Worker>> idle;
@@ -268,7 +297,8 @@ private:
 CellIndex::~CellIndex() = default;
 
 size_t CellIndex::MemoryUsage() const {
-	return top_words.capacity() * sizeof(uint32_t) + pool_units * sizeof(Unit) + chunks.capacity() * sizeof(Unit *);
+	return (size_t(top.last_column) + 1) * (size_t(top.last_row) + 1) * sizeof(uint32_t) + vertex_count * sizeof(Vec2) +
+	       pool_units * sizeof(Unit) + chunks.capacity() * sizeof(Unit *);
 }
 
 namespace {
@@ -308,15 +338,19 @@ uint64_t Changes(uint64_t bits) {
 
 } // namespace
 
-vibe::Location CellIndex::LocateAmong(const Partial *&partial, const Vec2 *&vertices, const Vec2 &reference,
-                                      const Vec2 &p) {
+vibe::Location CellIndex::LocateAmong(const Partial *&partial, const Vec2 &reference, const Vec2 &p,
+                                      const Extent &way) const {
 	bool inside = partial->inside, on = false, more;
 	do {
-		const uint64_t edges = partial->edges;
-		const Vec2 *const at = vertices;
+		if (!partial->extent.Meets(way)) {
+			more = partial->more;
+			partial++;
+			continue;
+		}
+		const uint64_t edges = (uint64_t(1) << partial->edges) - 1;
+		const Vec2 *const at = &vertices[partial->begin];
 		more = partial->more;
-		const Compared is(at, partial->vertices, p, reference);
-		vertices += partial->vertices;
+		const Compared is(at, partial->edges + 1u, p, reference);
 		partial++;
 
 		const uint64_t across = Changes(is.above) & edges; // edges that cross y = p.y, the first half of the way
@@ -382,7 +416,7 @@ CellIndexBuilder::Unit *CellIndexBuilder::Allocate(Worker &worker, size_t units,
 		const size_t first = index->chunks.size();
 		index->pool_units += count * CellIndex::CHUNK_UNITS;
 		if ((first + count) * CellIndex::CHUNK_UNITS > CellIndex::MAX_VALUE ||
-		    index->pool_units * sizeof(Unit) + index->top_words.size() * sizeof(uint32_t) > memory_limit) {
+		    index->pool_units * sizeof(Unit) + fixed_bytes > memory_limit) {
 			over_limit = true;
 			return nullptr;
 		}
@@ -454,64 +488,166 @@ double CellIndexBuilder::SetGrid(Grid &grid, const Box &box, double largest_x, d
 	return 1 + std::min(more, most) / edge_count;
 }
 
-//! Adds the cells of the rows [row_begin, row_end) that the edge meets, and its crossings of their reference lines
-void CellIndexBuilder::Register(Level &level, const Grid &grid, uint32_t row_begin, uint32_t row_end, const Edge &edge,
-                                uint32_t number, bool from_outside) {
-	const uint32_t columns = grid.last_column + 1;
-	const bool up = edge.a.y <= edge.b.y;
-	const Vec2 &low = up ? edge.a : edge.b, &high = up ? edge.b : edge.a;
-	const double from_row = (low.y - grid.min_y) * grid.rows_per_y - EDGE_ROOM;
-	const double to_row = (high.y - grid.min_y) * grid.rows_per_y + EDGE_ROOM;
-	const double from_column = ((low.x < high.x ? low.x : high.x) - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
-	const double to_column = ((low.x < high.x ? high.x : low.x) - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
-	if (to_row < row_begin || from_row >= row_end || to_column < 0 || from_column >= columns) {
-		return; // crosses no way between reference points either
-	}
-	const uint32_t first_row = std::max(Grid::Place(from_row, grid.last_row), row_begin);
-	const uint32_t last_row = std::min(Grid::Place(to_row, grid.last_row), row_end - 1);
-	const uint32_t first_column = Grid::Place(from_column, grid.last_column);
-	const uint32_t last_column = Grid::Place(to_column, grid.last_column);
+namespace {
 
-	// Where it is in each row; in all cells of its box when that is not to be had with full precision
-	const double slope = (high.x - low.x) / (high.y - low.y);
-	const bool precise = low.x == high.x || (std::fabs(slope) > SMALLEST_SLOPE && std::fabs(slope) < LARGEST_SLOPE);
-	const bool divide = precise && first_column != last_column && grid.height > 0;
-	for (uint32_t row = first_row; row <= last_row; row++) {
-		const uint32_t row_cell = (row - row_begin) * columns;
-		if (level.items.size() < level.item_count + columns + 1) {
-			level.items.resize(2 * (level.item_count + columns + 1));
-		}
-		Item *item = level.items.data() + level.item_count;
-		uint32_t from = first_column, to = last_column;
-		if (divide) {
-			const double bottom = grid.min_y + (row - EDGE_ROOM) * grid.height;
-			const double top = grid.min_y + (row + 1 + EDGE_ROOM) * grid.height;
-			const double x0 = bottom <= low.y ? low.x : low.x + (bottom - low.y) * slope;
-			const double x1 = top >= high.y ? high.x : low.x + (top - low.y) * slope;
-			const double from_here = ((x0 < x1 ? x0 : x1) - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
-			const double to_here = ((x0 < x1 ? x1 : x0) - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
-			if (to_here < 0 || from_here >= columns) {
-				from = 1, to = 0;
-			} else {
-				from = std::max(from, Grid::Place(from_here, grid.last_column));
-				to = std::min(to, Grid::Place(to_here, grid.last_column));
+//! The cell of a vertex, less room at its borders: edges in there are in no other cell
+template <class GRID>
+struct SafeCell {
+	double min_x, min_y, max_x, max_y;
+	Vec2 reference;
+	uint32_t column, row;
+
+	SafeCell(const GRID &grid, const Vec2 &v) : column(grid.Column(v.x)), row(grid.Row(v.y)) {
+		reference = grid.Reference(column, row);
+		const double half_x = (0.5 - EDGE_ROOM) * grid.width, half_y = (0.5 - EDGE_ROOM) * grid.height;
+		min_x = reference.x - half_x;
+		max_x = reference.x + half_x;
+		min_y = reference.y - half_y;
+		max_y = reference.y + half_y;
+	}
+	bool Has(const Vec2 &v) const {
+		return (v.x >= min_x) & (v.x <= max_x) & (v.y >= min_y) & (v.y <= max_y);
+	}
+};
+
+//! Writes the items of one run
+class ItemWriter {
+public:
+	ItemWriter(ItemList &list, uint32_t area) : list(list), area(area), first(list.count) {
+	}
+	void Reserve(size_t more) {
+		list.Reserve(more);
+	}
+	//! Edges are in the cell, and its reference point changes its status
+	void Add(uint32_t cell, uint32_t begin, uint32_t count, bool flip) {
+		const uint32_t more = flip ? Item::FLIP : 0;
+		Item *const end = list.end();
+		for (Item *item = end, *stop = Recent(); item > stop;) {
+			item--;
+			if (item->cell == cell && item->begin + item->Count() == begin) {
+				item->count = (item->count + count) ^ more;
+				return;
 			}
 		}
-		for (uint32_t column = from; column <= to; column++) {
-			*item++ = Item {row_cell + column, number * 2};
-		}
-		const double line = grid.Reference(0, row).y;
-		if ((low.y > line) != (high.y > line)) {
-			const double x = low.x + (line - low.y) * slope;
-			const bool known = precise && grid.last_column > 0;
-			const double at = known ? (x - grid.min_x) * grid.columns_per_x - 0.5 : UNKNOWN;
-			const uint32_t column =
-			    FirstBeyond(at, grid.last_column, [&](uint32_t k) { return PassesLeft(edge, grid.Reference(k, row)); });
-			if (column <= grid.last_column && (column > 0 || from_outside)) {
-				*item++ = Item {row_cell + column, number * 2 + 1};
+		*end = Item {cell, begin, count | more, area};
+		list.count++;
+	}
+	//! The edge passes left of the cell's reference point, and right of the one before
+	void Flip(uint32_t cell, uint32_t edge) {
+		Item *const end = list.end();
+		for (Item *item = end, *stop = Recent(); item > stop;) {
+			item--;
+			if (item->cell == cell) {
+				item->count ^= Item::FLIP;
+				return;
 			}
 		}
-		level.item_count = static_cast<size_t>(item - level.items.data());
+		*end = Item {cell, edge, Item::FLIP, area};
+		list.count++;
+	}
+
+private:
+	static constexpr size_t LOOK_BACK = 4;
+	Item *Recent() {
+		return list.begin() + (list.count - first > LOOK_BACK ? list.count - LOOK_BACK : first);
+	}
+
+	ItemList &list;
+	const uint32_t area;
+	const size_t first;
+};
+
+} // namespace
+
+//! Adds the cells that the edges of a run meet, and their crossings of the rows' reference lines
+void CellIndexBuilder::Walk(ItemList &list, const Grid &grid, const Run &run, bool from_outside) const {
+	ItemWriter writer(list, run.area);
+	const uint32_t columns = grid.last_column + 1;
+	const uint32_t end = run.begin + run.count;
+	for (uint32_t i = run.begin; i < end;) {
+		const SafeCell<Grid> safe(grid, vertices[i]);
+		if (safe.Has(vertices[i])) {
+			// Most edges are in one cell, and many follow each other there
+			const uint32_t first = i;
+			const Vec2 reference = safe.reference;
+			bool above = vertices[i].y > reference.y;
+			uint32_t flips = 0, next_flips = 0;
+			for (; i < end && safe.Has(vertices[i + 1]); i++) {
+				const bool above_before = above;
+				above = vertices[i + 1].y > reference.y;
+				if (above != above_before) {
+					const Edge edge {vertices[i], vertices[i + 1]};
+					const bool left = edge.a.x < reference.x && edge.b.x < reference.x;
+					const bool right = edge.a.x > reference.x && edge.b.x > reference.x;
+					(left || (!right && PassesLeft(edge, reference)) ? flips : next_flips) ^= 1;
+				}
+			}
+			if (i > first) {
+				const uint32_t cell = static_cast<uint32_t>(grid.CellOf(safe.column, safe.row));
+				writer.Reserve(2);
+				writer.Add(cell, first, i - first, flips && (safe.column > 0 || from_outside));
+				if (next_flips && safe.column < grid.last_column) {
+					writer.Flip(cell + 1, first);
+				}
+				if (i == end) {
+					break;
+				}
+			}
+		}
+		const Edge edge {vertices[i], vertices[i + 1]};
+		const uint32_t number = i++;
+		const bool up = edge.a.y <= edge.b.y;
+		const Vec2 &low = up ? edge.a : edge.b, &high = up ? edge.b : edge.a;
+		const double min_x = low.x < high.x ? low.x : high.x, max_x = low.x < high.x ? high.x : low.x;
+		const double from_row = (low.y - grid.min_y) * grid.rows_per_y - EDGE_ROOM;
+		const double to_row = (high.y - grid.min_y) * grid.rows_per_y + EDGE_ROOM;
+		const double from_column = (min_x - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
+		const double to_column = (max_x - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
+		if (to_row < 0 || from_row >= grid.last_row + 1 || to_column < 0 || from_column >= columns) {
+			continue; // crosses no way between reference points either
+		}
+		const uint32_t first_row = Grid::Place(from_row, grid.last_row);
+		const uint32_t last_row = Grid::Place(to_row, grid.last_row);
+		const uint32_t first_column = Grid::Place(from_column, grid.last_column);
+		const uint32_t last_column = Grid::Place(to_column, grid.last_column);
+
+		// Where it is in each row; in all cells of its box when that is not to be had with full precision
+		const double slope = (high.x - low.x) / (high.y - low.y);
+		const bool precise = low.x == high.x || (std::fabs(slope) > SMALLEST_SLOPE && std::fabs(slope) < LARGEST_SLOPE);
+		const bool divide = precise && first_column != last_column && first_row != last_row && grid.height > 0;
+		for (uint32_t row = first_row; row <= last_row; row++) {
+			const uint32_t row_cell = row * columns;
+			writer.Reserve(columns + 1);
+			uint32_t from = first_column, to = last_column;
+			if (divide) {
+				const double bottom = grid.min_y + (row - EDGE_ROOM) * grid.height;
+				const double top = grid.min_y + (row + 1 + EDGE_ROOM) * grid.height;
+				const double x0 = bottom <= low.y ? low.x : low.x + (bottom - low.y) * slope;
+				const double x1 = top >= high.y ? high.x : low.x + (top - low.y) * slope;
+				const double from_here = ((x0 < x1 ? x0 : x1) - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
+				const double to_here = ((x0 < x1 ? x1 : x0) - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
+				if (to_here < 0 || from_here >= columns) {
+					from = 1, to = 0;
+				} else {
+					from = std::max(from, Grid::Place(from_here, grid.last_column));
+					to = std::min(to, Grid::Place(to_here, grid.last_column));
+				}
+			}
+			for (uint32_t column = from; column <= to; column++) {
+				writer.Add(row_cell + column, number, 1, false);
+			}
+			const double line = grid.Reference(0, row).y;
+			if ((low.y > line) != (high.y > line)) {
+				const double x = low.x + (line - low.y) * slope;
+				const bool known = precise && grid.last_column > 0;
+				const double at = known ? (x - grid.min_x) * grid.columns_per_x - 0.5 : UNKNOWN;
+				const uint32_t column = FirstBeyond(
+				    at, grid.last_column, [&](uint32_t k) { return PassesLeft(edge, grid.Reference(k, row)); });
+				if (column <= grid.last_column && (column > 0 || from_outside)) {
+					writer.Flip(row_cell + column, number);
+				}
+			}
+		}
 	}
 }
 
@@ -539,80 +675,77 @@ uint32_t CellIndexBuilder::WriteFull(Worker &worker, const std::vector<uint32_t>
 	return worker.last_full_word;
 }
 
-//! The word of a cell with edges: items that are no crossings
-uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const EdgeSet &set, const uint32_t *items,
-                                     size_t item_count) {
-	if (level.vertices.size() < 2 * item_count) {
-		level.vertices.resize(4 * item_count);
-	}
-	Vec2 *vertex = level.vertices.data();
-	level.partials.clear();
+//! The word of a cell with edges
+uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame,
+                                     const ItemSpan &items) {
+	auto &partials = level.partials;
+	partials.clear();
 	level.full.clear();
 	const auto &active = level.active.areas;
 	size_t next_active = 0;
-	uint32_t last = 0;
-	size_t edge_count = 0;
-	for (size_t i = 0; i < item_count; i++) {
-		if (items[i] & 1) {
+	uint64_t edge_count = 0;
+	for (const Item *item = items.begin; item < items.end;) {
+		uint32_t begin = item->begin, end = begin + item->Count();
+		const uint32_t area = item->area;
+		for (item++; item < items.end && item->area == area && (item->begin == end || item->Count() == 0); item++) {
+			end += item->Count(); // goes on, in the items of another chunk or of an edge that left
+		}
+		if (begin == end) {
 			continue;
 		}
-		const uint32_t number = items[i] / 2;
-		const uint32_t area = set.areas[number];
-		const Edge &edge = set.edges[number];
-		edge_count++;
-		const bool first = level.partials.empty() || level.partials.back().area != area;
-		const bool apart = first || set.edges[last].b != edge.a;
-		if (first) {
+		edge_count += end - begin;
+		bool inside = false;
+		if (partials.empty() || partials.back().area != area) {
 			while (next_active < active.size() && active[next_active] < area) {
 				level.full.push_back(active[next_active++]);
 			}
-			const bool inside = next_active < active.size() && active[next_active] == area;
+			inside = next_active < active.size() && active[next_active] == area;
 			next_active += inside;
-			level.partials.push_back(CellIndex::Partial {0, area, 0, inside, false});
-		} else if (level.partials.back().vertices + (apart ? 2 : 1) > 64) {
-			level.partials.back().more = true;
-			level.partials.push_back(CellIndex::Partial {0, area, 0, false, false});
+		} else {
+			partials.back().more = true;
 		}
-		auto &partial = level.partials.back();
-		if (apart || partial.vertices == 0) {
-			*vertex++ = edge.a;
-			partial.vertices++;
+		while (true) {
+			const uint32_t edges = std::min(end - begin, CellIndex::MAX_EDGES);
+			Box box {vertices[begin].x, vertices[begin].y, vertices[begin].x, vertices[begin].y};
+			for (uint32_t i = begin + 1; i <= begin + edges; i++) {
+				box.Add(vertices[i].x, vertices[i].y);
+			}
+			partials.push_back(
+			    CellIndex::Partial {begin, area, frame.Of(box), static_cast<uint8_t>(edges), inside, false});
+			begin += edges;
+			if (begin == end) {
+				break;
+			}
+			partials.back().more = true;
+			inside = false;
 		}
-		partial.edges |= uint64_t(1) << (partial.vertices - 1);
-		*vertex++ = edge.b;
-		partial.vertices++;
-		last = number;
 	}
 	level.full.insert(level.full.end(), active.begin() + next_active, active.end());
 
-	const size_t vertices = static_cast<size_t>(vertex - level.vertices.data());
-	const CellIndex::List list {static_cast<uint32_t>(level.partials.size()), static_cast<uint32_t>(level.full.size())};
-	const size_t partial_bytes = level.partials.size() * sizeof(CellIndex::Partial);
+	const CellIndex::List list {static_cast<uint32_t>(partials.size()), static_cast<uint32_t>(level.full.size())};
+	const size_t partial_bytes = partials.size() * sizeof(CellIndex::Partial);
 	const size_t full_bytes = level.full.size() * sizeof(uint32_t);
-	const size_t head = (sizeof(list) + partial_bytes + full_bytes + sizeof(Unit) - 1) / sizeof(Unit);
 	uint32_t value;
-	Unit *at = Allocate(worker, head + vertices, value);
+	Unit *at = Allocate(worker, (sizeof(list) + partial_bytes + full_bytes + sizeof(Unit) - 1) / sizeof(Unit), value);
 	if (!at) {
 		return 0;
 	}
 	uint8_t *to = at->bytes;
 	std::memcpy(to, &list, sizeof(list));
-	std::memcpy(to + sizeof(list), level.partials.data(), partial_bytes);
+	std::memcpy(to + sizeof(list), partials.data(), partial_bytes);
 	if (full_bytes > 0) {
 		std::memcpy(to + sizeof(list) + partial_bytes, level.full.data(), full_bytes);
 	}
-	std::memcpy(at + head, level.vertices.data(), vertices * sizeof(Vec2));
-
 	worker.figures.partial_cells++;
-	worker.figures.stored_vertices += vertices;
-	worker.figures.largest_cell = std::max<uint64_t>(worker.figures.largest_cell, edge_count);
+	worker.figures.stored_vertices += edge_count + partials.size();
+	worker.figures.largest_cell = std::max(worker.figures.largest_cell, edge_count);
 	return value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
 }
 
 //! A grid inside a cell; 0 when a finer one does not help. `region`: where all edges are known, and all edges are.
 uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
-                                  const EdgeSet &set, const uint32_t *items, size_t item_count, const AreaSet &active,
-                                  uint32_t depth, uint32_t stuck, double spread) {
+                                  const ItemSpan &items, const AreaSet &active, uint32_t depth, uint32_t stuck,
+                                  double spread) {
 	if (depth >= MAX_DEPTH || stuck > MAX_STUCK) {
 		return 0;
 	}
@@ -627,34 +760,37 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 		cell.max_y = std::min(cell.max_y, grid.min_y + (row + 1 + GRID_ROOM) * grid.height);
 	}
 	Level &level = worker.LevelOf(depth + 1);
-	EdgeSet &inner = level.set;
-	inner.Clear();
+	auto &runs = level.runs;
+	runs.clear();
 	Box content = Box::Empty();
 	double sum_x = 0, sum_y = 0, largest_x = 0, largest_y = 0;
-	for (size_t i = 0; i < item_count; i++) {
-		if (items[i] & 1) {
+	size_t edge_count = 0;
+	for (const Item *item = items.begin; item < items.end; item++) {
+		const uint32_t count = item->Count();
+		if (count == 0) {
 			continue;
 		}
-		const Edge &edge = set.edges[items[i] / 2];
-		const Box part {
-		    std::max(std::min(edge.a.x, edge.b.x), cell.min_x), std::max(std::min(edge.a.y, edge.b.y), cell.min_y),
-		    std::min(std::max(edge.a.x, edge.b.x), cell.max_x), std::min(std::max(edge.a.y, edge.b.y), cell.max_y)};
-		inner.edges.push_back(edge);
-		inner.areas.push_back(set.areas[items[i] / 2]);
-		if (!(part.min_x <= part.max_x && part.min_y <= part.max_y)) {
-			continue; // not in the cell after all
+		runs.push_back(Run {item->begin, count, item->area});
+		edge_count += count;
+		const Vec2 *vertex = vertices + item->begin;
+		Vec2 before;
+		for (uint32_t i = 0; i <= count; i++) {
+			const Vec2 &v = vertex[i];
+			largest_x = std::max(largest_x, std::fabs(v.x));
+			largest_y = std::max(largest_y, std::fabs(v.y));
+			const Vec2 here {std::min(std::max(v.x, cell.min_x), cell.max_x),
+			                 std::min(std::max(v.y, cell.min_y), cell.max_y)};
+			content.Add(here.x, here.y);
+			sum_x += i > 0 ? std::fabs(here.x - before.x) : 0;
+			sum_y += i > 0 ? std::fabs(here.y - before.y) : 0;
+			before = here;
 		}
-		content.Add(part);
-		sum_x += part.max_x - part.min_x;
-		sum_y += part.max_y - part.min_y;
-		largest_x = std::max(largest_x, std::max(std::fabs(edge.a.x), std::fabs(edge.b.x)));
-		largest_y = std::max(largest_y, std::max(std::fabs(edge.a.y), std::fabs(edge.b.y)));
 	}
 	if (content.IsEmpty()) {
 		return 0;
 	}
 	Grid finer {};
-	spread *= SetGrid(finer, content, largest_x, largest_y, static_cast<double>(inner.edges.size()), sum_x, sum_y,
+	spread *= SetGrid(finer, content, largest_x, largest_y, static_cast<double>(edge_count), sum_x, sum_y,
 	                  fineness.inner_cells_per_edge);
 	if ((finer.last_column == 0 && finer.last_row == 0) || spread > MAX_SPREAD) {
 		return 0;
@@ -664,7 +800,7 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 	constexpr size_t HEAD = sizeof(Grid) / sizeof(Unit);
 	static_assert(sizeof(Grid) % sizeof(Unit) == 0, "words follow in the next unit");
 	uint32_t value;
-	Unit *at = Allocate(worker, HEAD + (cells + 3) / 4, value);
+	Unit *at = Allocate(worker, HEAD + (cells * sizeof(uint32_t) + sizeof(Unit) - 1) / sizeof(Unit), value);
 	if (!at) {
 		return 0;
 	}
@@ -677,62 +813,74 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 	level.start = active;
 	level.flips.clear();
 	const Vec2 from = grid.Reference(column, row), first = finer.Reference(0, 0);
-	for (size_t i = 0; i < inner.edges.size(); i++) {
-		const Edge &edge = inner.edges[i];
-		if (Parts(edge, from, first)) {
-			level.start.Flip(inner.areas[i]);
-		}
-		if ((edge.a.x > first.x) != (edge.b.x > first.x)) {
-			const double y = edge.a.y + (first.x - edge.a.x) / (edge.b.x - edge.a.x) * (edge.b.y - edge.a.y);
-			const double place = finer.last_row == 0 ? UNKNOWN : (y - finer.min_y) * finer.rows_per_y - 0.5;
-			const uint32_t beyond = FirstBeyond(place, finer.last_row,
-			                                    [&](uint32_t k) { return PassesBelow(edge, finer.Reference(0, k)); });
-			if (beyond > 0 && beyond <= finer.last_row) {
-				level.flips.push_back(RowFlip {beyond, inner.areas[i]});
+	for (auto &run : runs) {
+		for (uint32_t i = run.begin; i < run.begin + run.count; i++) {
+			const Edge edge {vertices[i], vertices[i + 1]};
+			if (Parts(edge, from, first)) {
+				level.start.Flip(run.area);
+			}
+			if ((edge.a.x > first.x) != (edge.b.x > first.x)) {
+				const double y = edge.a.y + (first.x - edge.a.x) / (edge.b.x - edge.a.x) * (edge.b.y - edge.a.y);
+				const double place = finer.last_row == 0 ? UNKNOWN : (y - finer.min_y) * finer.rows_per_y - 0.5;
+				const uint32_t beyond = FirstBeyond(
+				    place, finer.last_row, [&](uint32_t k) { return PassesBelow(edge, finer.Reference(0, k)); });
+				if (beyond > 0 && beyond <= finer.last_row) {
+					level.flips.push_back(RowFlip {beyond, run.area});
+				}
 			}
 		}
 	}
 	std::sort(level.flips.begin(), level.flips.end(),
 	          [](const RowFlip &left, const RowFlip &right) { return left.row < right.row; });
 
-	if (inner.edges.size() >= SHARED_EDGES) {
-		auto later = std::make_unique<Shared>(Shared {written, content, depth + 1, stuck, spread, std::move(inner),
+	if (edge_count >= SHARED_EDGES) {
+		auto later = std::make_unique<Shared>(Shared {written, content, depth + 1, stuck, spread, std::move(runs),
 		                                              std::move(level.start), std::move(level.flips)});
 		std::lock_guard<std::mutex> guard(lock);
 		shared.push_back(std::move(later));
 	} else {
-		BuildRows(worker, *written, content, 0, finer.last_row + 1, inner, level.start, level.flips, depth + 1, stuck,
-		          spread);
+		level.items.count = 0;
+		for (auto &run : runs) {
+			Walk(level.items, *written, run, false);
+		}
+		const ItemSpan span {level.items.begin(), level.items.end()};
+		BuildRows(worker, *written, content, 0, finer.last_row + 1, &span, 1, level.start, level.flips, depth + 1,
+		          stuck, spread);
 	}
 	return value | uint32_t(CellIndex::GRID) << CellIndex::KIND_SHIFT;
 }
 
-//! Fills the words of some rows from the edges that meet them. `start`: the areas that hold the first reference point of
-//! row 0, at depth 0 a point left of everything.
+//! Fills the words of some rows from their items. `start`: the areas that hold the first reference point of row 0, at
+//! depth 0 a point left of everything.
 void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin,
-                                 uint32_t row_end, const EdgeSet &set, const AreaSet &start,
+                                 uint32_t row_end, const ItemSpan *spans, size_t span_count, const AreaSet &start,
                                  const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread) {
 	Level &level = worker.LevelOf(depth);
 	const uint32_t columns = grid.last_column + 1;
 	const size_t cells = size_t(row_end - row_begin) * columns;
-	level.item_count = 0;
-	for (size_t i = 0; i < set.edges.size(); i++) {
-		Register(level, grid, row_begin, row_end, set.edges[i], static_cast<uint32_t>(i), depth == 0);
-	}
+	const uint32_t first_cell = row_begin * columns;
+
+	// In the order of the cells, and of the edges in each
 	auto &begin = level.cell_begin;
 	begin.assign(cells + 2, 0);
-	const Item *const items_end = level.items.data() + level.item_count;
-	for (const Item *item = level.items.data(); item < items_end; item++) {
-		begin[item->cell + 2]++;
+	size_t item_count = 0, edge_count = 0;
+	for (size_t i = 0; i < span_count; i++) {
+		for (const Item *item = spans[i].begin; item < spans[i].end; item++) {
+			begin[item->cell - first_cell + 2]++;
+			edge_count += item->Count();
+		}
+		item_count += static_cast<size_t>(spans[i].end - spans[i].begin);
 	}
 	for (size_t cell = 2; cell < cells + 2; cell++) {
 		begin[cell] += begin[cell - 1];
 	}
-	if (level.sorted.size() < level.item_count) {
-		level.sorted.resize(2 * level.item_count);
-	}
-	for (const Item *item = level.items.data(); item < items_end; item++) {
-		level.sorted[begin[item->cell + 1]++] = item->what;
+	level.sorted.count = 0;
+	level.sorted.Reserve(item_count);
+	Item *const sorted = level.sorted.begin();
+	for (size_t i = 0; i < span_count; i++) {
+		for (const Item *item = spans[i].begin; item < spans[i].end; item++) {
+			sorted[begin[item->cell - first_cell + 1]++] = *item;
+		}
 	}
 
 	AreaSet row_start = start;
@@ -747,162 +895,125 @@ void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &re
 		level.active = row_start;
 		uint32_t *word = grid.words + grid.CellOf(0, row);
 		const uint32_t *cell_begin = begin.data() + size_t(row - row_begin) * columns;
-		uint32_t full_word = 0;
-		bool changed = true;
-		for (uint32_t column = 0; column < columns; column++) {
-			const uint32_t count = cell_begin[column + 1] - cell_begin[column];
-			if (count == 0) {
-				if (changed) {
-					full_word = WriteFull(worker, level.active.areas);
-					changed = false;
-				}
-				worker.figures.full_cells += full_word != 0;
-				word[column] = full_word;
+		for (uint32_t column = 0; column < columns;) {
+			uint32_t next = column;
+			while (next < columns && cell_begin[next + 1] == cell_begin[next]) {
+				next++;
+			}
+			if (next > column) {
+				const uint32_t full_word = WriteFull(worker, level.active.areas);
+				worker.figures.full_cells += full_word != 0 ? next - column : 0;
+				std::fill(word + column, word + next, full_word);
+				column = next;
 				continue;
 			}
-			const uint32_t *items = level.sorted.data() + cell_begin[column];
-			uint32_t crossings = 0;
-			for (uint32_t i = 0; i < count; i++) {
-				if (items[i] & 1) {
-					level.active.Flip(set.areas[items[i] / 2]);
-					changed = true;
-					crossings++;
+			const ItemSpan items {sorted + cell_begin[column], sorted + cell_begin[column + 1]};
+			uint32_t edges = 0;
+			for (const Item *item = items.begin; item < items.end;) {
+				const uint32_t area = item->area;
+				uint32_t sum = 0, flips_here = 0;
+				for (; item < items.end && item->area == area; item++) {
+					sum += item->Count();
+					flips_here ^= item->count;
+				}
+				edges += sum;
+				if (flips_here & Item::FLIP) {
+					level.active.Flip(area);
 				}
 			}
-			const uint32_t edges = count - crossings;
 			uint32_t here = 0;
 			if (edges > fineness.edges_per_cell) {
-				const bool most = edges > set.edges.size() / 4 * 3;
-				here = Refine(worker, grid, region, column, row, set, items, count, level.active, depth, stuck + most,
-				              spread);
+				const bool most = edges > edge_count / 4 * 3;
+				here = Refine(worker, grid, region, column, row, items, level.active, depth, stuck + most, spread);
 			}
 			if (here == 0) {
-				here = edges > 0 ? WriteCell(worker, level, set, items, count) : WriteFull(worker, level.active.areas);
+				here = edges > 0 ? WriteCell(worker, level, CellIndex::Frame(grid, column, row), items)
+				                 : WriteFull(worker, level.active.areas);
 			}
-			word[column] = here;
+			word[column++] = here;
 		}
 	}
 }
 
 namespace {
 
-//! The areas themselves: all their vertices, one after the other
-class AreaSource {
+//! Runs in chunks of about as many edges
+class ChunkedRuns {
 public:
-	explicit AreaSource(const std::vector<const ShapeView *> &areas) : areas(areas), begin(areas.size() + 1, 0) {
-		for (size_t i = 0; i < areas.size(); i++) {
-			begin[i + 1] = begin[i] + (areas[i] ? areas[i]->AreaVertexEnd() : 0);
+	explicit ChunkedRuns(const std::vector<Run> &runs) : runs(runs), begin(runs.size() + 1, 0) {
+		for (size_t i = 0; i < runs.size(); i++) {
+			begin[i + 1] = begin[i] + runs[i].count;
 		}
 	}
-	size_t Size() const {
+	size_t Edges() const {
 		return begin.back();
 	}
-	//! use(area, number, edge) for the edges of places [from, to)
-	template <class USE>
-	void Visit(size_t from, size_t to, const USE &use) const {
-		size_t area = std::upper_bound(begin.begin(), begin.end(), from) - begin.begin() - 1;
-		for (; area < areas.size() && begin[area] < to; area++) {
-			if (begin[area] == begin[area + 1]) {
-				continue;
-			}
-			const ShapeView &view = *areas[area];
-			const uint32_t first = static_cast<uint32_t>(std::max(from, begin[area]) - begin[area]);
-			const uint32_t end = static_cast<uint32_t>(std::min(to, begin[area + 1]) - begin[area]);
-			for (uint32_t i = first; i < end; i++) {
-				if (view.IsEdge(i)) {
-					use(static_cast<uint32_t>(area), i, Edge {view.Vertex(i), view.Vertex(i + 1)});
-				}
-			}
-		}
+	size_t Count() const {
+		return (Edges() + CHUNK_EDGES - 1) / CHUNK_EDGES;
 	}
-	void Copy(const Run &run, EdgeSet &set) const {
-		const ShapeView &view = *areas[run.source];
-		const size_t before = set.edges.size();
-		set.edges.resize(before + (run.end - run.begin));
-		Edge *to = set.edges.data() + before;
-		for (uint32_t i = run.begin; i < run.end; i++) {
-			*to++ = Edge {view.Vertex(i), view.Vertex(i + 1)};
+	//! use(number of the run, its part in the chunk)
+	template <class USE>
+	void Visit(size_t chunk, const USE &use) const {
+		const size_t from = chunk * CHUNK_EDGES, to = from + CHUNK_EDGES;
+		size_t i = std::upper_bound(begin.begin(), begin.end(), from) - begin.begin() - 1;
+		for (; i < runs.size() && begin[i] < to; i++) {
+			const uint32_t skip = static_cast<uint32_t>(std::max(from, begin[i]) - begin[i]);
+			const uint32_t end = static_cast<uint32_t>(std::min(to, begin[i + 1]) - begin[i]);
+			if (skip < end) {
+				use(i, Run {runs[i].begin + skip, end - skip, runs[i].area});
+			}
 		}
-		set.areas.insert(set.areas.end(), run.end - run.begin, run.source);
 	}
 
 private:
-	const std::vector<const ShapeView *> &areas;
+	const std::vector<Run> &runs;
 	std::vector<size_t> begin;
-};
-
-class SetSource {
-public:
-	explicit SetSource(const EdgeSet &set) : set(set) {
-	}
-	size_t Size() const {
-		return set.edges.size();
-	}
-	template <class USE>
-	void Visit(size_t from, size_t to, const USE &use) const {
-		for (size_t i = from; i < to; i++) {
-			use(0, static_cast<uint32_t>(i), set.edges[i]);
-		}
-	}
-	void Copy(const Run &run, EdgeSet &to) const {
-		to.edges.insert(to.edges.end(), set.edges.begin() + run.begin, set.edges.begin() + run.end);
-		to.areas.insert(to.areas.end(), set.areas.begin() + run.begin, set.areas.begin() + run.end);
-	}
-
-private:
-	const EdgeSet &set;
 };
 
 } // namespace
 
-//! Builds a grid by all threads: first which edges meet which stripe of rows, then stripe by stripe
-template <class SOURCE>
-void CellIndexBuilder::BuildStriped(const SOURCE &source, const Grid &grid, const Box &region, const AreaSet &start,
-                                    const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread) {
+//! Builds a grid by all threads: first the items of each chunk of edges, then stripe by stripe of rows
+void CellIndexBuilder::BuildStriped(const std::vector<Run> &runs, const Grid &grid, const Box &region,
+                                    const AreaSet &start, const std::vector<RowFlip> &flips, uint32_t depth,
+                                    uint32_t stuck, double spread) {
+	const ChunkedRuns source(runs);
 	const size_t rows = size_t(grid.last_row) + 1;
-	const size_t wanted = std::min({rows, MAX_STRIPES, source.Size() / STRIPE_EDGES + 1});
+	const size_t wanted = std::min({rows, MAX_STRIPES, source.Edges() / STRIPE_EDGES + 1});
 	uint32_t shift = 0; // 2^shift rows a stripe
 	while ((rows >> shift) > wanted) {
 		shift++;
 	}
 	const size_t stripes = ((rows - 1) >> shift) + 1;
-	const size_t chunks = (source.Size() + CHUNK_VERTICES - 1) / CHUNK_VERTICES;
 	struct Chunk {
-		std::vector<Run> runs;              // by stripe, then in order
+		std::unique_ptr<Item[]> items;      // by stripe, then in order
 		std::vector<uint32_t> stripe_begin; // stripes + 1
 	};
-	std::vector<Chunk> of_chunk(chunks);
-	parallel.For(chunks, [&](size_t chunk) {
-		std::vector<Run> runs;
-		std::vector<uint32_t> open(stripes, UINT32_MAX); // the latest run
-		auto &begin = of_chunk[chunk].stripe_begin;
-		begin.assign(stripes + 1, 0);
-		const size_t from = chunk * CHUNK_VERTICES;
-		source.Visit(
-		    from, std::min(source.Size(), from + CHUNK_VERTICES), [&](uint32_t area, uint32_t i, const Edge &edge) {
-			    const double low = edge.a.y < edge.b.y ? edge.a.y : edge.b.y,
-			                 high = edge.a.y < edge.b.y ? edge.b.y : edge.a.y;
-			    const uint32_t last =
-			        Grid::Place((high - grid.min_y) * grid.rows_per_y + EDGE_ROOM, grid.last_row) >> shift;
-			    for (uint32_t s = Grid::Place((low - grid.min_y) * grid.rows_per_y - EDGE_ROOM, grid.last_row) >> shift;
-			         s <= last; s++) {
-				    if (open[s] != UINT32_MAX && runs[open[s]].end == i && runs[open[s]].source == area) {
-					    runs[open[s]].end++;
-					    continue;
-				    }
-				    open[s] = static_cast<uint32_t>(runs.size());
-				    runs.push_back(Run {s, area, i, i + 1});
-				    begin[s + 1]++;
-			    }
-		    });
-		for (size_t s = 0; s < stripes; s++) {
-			begin[s + 1] += begin[s];
+	std::vector<Chunk> chunks(source.Count());
+	const double rows_per_cell = 1.0 / (static_cast<double>(grid.last_column) + 1);
+	parallel.For(chunks.size(), [&](size_t number) {
+		auto worker = TakeWorker();
+		ItemList &list = worker->LevelOf(depth).items;
+		list.count = 0;
+		source.Visit(number, [&](size_t, const Run &run) { Walk(list, grid, run, depth == 0); });
+		auto &chunk = chunks[number];
+		auto &begin = chunk.stripe_begin;
+		begin.assign(stripes + 2, 0);
+		auto stripe_of = [&](const Item &item) {
+			return static_cast<uint32_t>(
+			           static_cast<int32_t>((static_cast<int32_t>(item.cell) + 0.5) * rows_per_cell)) >>
+			       shift;
+		};
+		for (auto &item : list) {
+			begin[stripe_of(item) + 2]++;
 		}
-		std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
-		of_chunk[chunk].runs.resize(runs.size());
-		for (auto &run : runs) {
-			of_chunk[chunk].runs[next[run.stripe]++] = run;
+		for (size_t s = 2; s < stripes + 2; s++) {
+			begin[s] += begin[s - 1];
 		}
+		chunk.items.reset(new Item[list.count]);
+		for (auto &item : list) {
+			chunk.items[begin[stripe_of(item) + 1]++] = item;
+		}
+		ReturnWorker(std::move(worker));
 	});
 
 	parallel.For(stripes, [&](size_t stripe) {
@@ -910,16 +1021,17 @@ void CellIndexBuilder::BuildStriped(const SOURCE &source, const Grid &grid, cons
 			return;
 		}
 		auto worker = TakeWorker();
-		EdgeSet &set = worker->LevelOf(depth).set;
-		set.Clear();
-		for (auto &chunk : of_chunk) {
-			for (uint32_t i = chunk.stripe_begin[stripe]; i < chunk.stripe_begin[stripe + 1]; i++) {
-				source.Copy(chunk.runs[i], set);
+		std::vector<ItemSpan> spans;
+		for (auto &chunk : chunks) {
+			const Item *items = chunk.items.get();
+			if (chunk.stripe_begin[stripe] < chunk.stripe_begin[stripe + 1]) {
+				spans.push_back(ItemSpan {items + chunk.stripe_begin[stripe], items + chunk.stripe_begin[stripe + 1]});
 			}
 		}
 		const uint32_t row_begin = static_cast<uint32_t>(stripe << shift);
 		const uint32_t row_end = static_cast<uint32_t>(std::min(rows, (stripe + 1) << shift));
-		BuildRows(*worker, grid, region, row_begin, row_end, set, start, flips, depth, stuck, spread);
+		BuildRows(*worker, grid, region, row_begin, row_end, spans.data(), spans.size(), start, flips, depth, stuck,
+		          spread);
 		ReturnWorker(std::move(worker));
 	});
 }
@@ -934,24 +1046,54 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	}
 	const Box &box = index->box;
 	if (box.IsEmpty()) {
-		index->top_words.assign(1, 0);
-		index->top.words = index->top_words.data();
+		index->top_words.reset(new uint32_t[1] {0});
+		index->top.words = index->top_words.get();
 		return std::move(index);
 	}
-	const AreaSource source(areas);
-	const size_t chunks = (source.Size() + CHUNK_VERTICES - 1) / CHUNK_VERTICES;
+
+	// All vertices in one place, the rings as runs of edges
+	std::vector<Run> runs;
+	std::vector<uint32_t> first_vertex(areas.size());
+	uint32_t vertex_count = 0;
+	for (size_t i = 0; i < areas.size(); i++) {
+		first_vertex[i] = vertex_count;
+		if (!areas[i]) {
+			continue;
+		}
+		for (uint32_t r = 0; r < areas[i]->ring_count && areas[i]->rings[r].is_area; r++) {
+			const auto &ring = areas[i]->rings[r];
+			runs.push_back(Run {vertex_count + ring.begin, ring.end - ring.begin - 1, static_cast<uint32_t>(i)});
+		}
+		vertex_count += areas[i]->AreaVertexEnd();
+	}
+	fixed_bytes = vertex_count * sizeof(Vec2);
+	if (fixed_bytes > memory_limit) {
+		return nullptr;
+	}
+	index->vertices.reset(new Vec2[vertex_count]);
+	index->vertex_count = vertex_count;
+	vertices = index->vertices.get();
+	const ChunkedRuns source(runs);
 	struct Sums {
 		double x = 0, y = 0;
-		uint64_t edges = 0;
 	};
-	std::vector<Sums> of_chunk(chunks);
-	parallel.For(chunks, [&](size_t chunk) {
+	std::vector<Sums> of_chunk(source.Count());
+	parallel.For(source.Count(), [&](size_t chunk) {
 		Sums sums;
-		const size_t from = chunk * CHUNK_VERTICES;
-		source.Visit(from, std::min(source.Size(), from + CHUNK_VERTICES), [&](uint32_t, uint32_t, const Edge &edge) {
-			sums.x += std::fabs(edge.b.x - edge.a.x);
-			sums.y += std::fabs(edge.b.y - edge.a.y);
-			sums.edges++;
+		source.Visit(chunk, [&](size_t number, const Run &run) {
+			const ShapeView &view = *areas[run.area];
+			const uint32_t first = run.begin - first_vertex[run.area];
+			Vec2 *to = vertices + run.begin, here = view.Vertex(first);
+			for (uint32_t i = 1; i <= run.count; i++) {
+				const Vec2 next = view.Vertex(first + i);
+				sums.x += std::fabs(next.x - here.x);
+				sums.y += std::fabs(next.y - here.y);
+				*to++ = here;
+				here = next;
+			}
+			if (run.begin + run.count == runs[number].begin + runs[number].count) {
+				*to = here; // else the next part has it
+			}
 		});
 		of_chunk[chunk] = sums;
 	});
@@ -959,29 +1101,29 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	for (auto &sums : of_chunk) {
 		all.x += sums.x;
 		all.y += sums.y;
-		all.edges += sums.edges;
 	}
-	figures.edges = all.edges;
+	figures.edges = source.Edges();
 
 	Grid &grid = index->top;
 	const double spread = SetGrid(grid, box, std::max(std::fabs(box.min_x), std::fabs(box.max_x)),
-	                              std::max(std::fabs(box.min_y), std::fabs(box.max_y)), static_cast<double>(all.edges),
-	                              all.x, all.y, fineness.cells_per_edge);
+	                              std::max(std::fabs(box.min_y), std::fabs(box.max_y)),
+	                              static_cast<double>(figures.edges), all.x, all.y, fineness.cells_per_edge);
 	const size_t cells = size_t(grid.last_column + 1) * (grid.last_row + 1);
-	if (cells * sizeof(uint32_t) > memory_limit) {
+	fixed_bytes += cells * sizeof(uint32_t);
+	if (fixed_bytes > memory_limit) {
 		return nullptr;
 	}
-	index->top_words.resize(cells);
-	grid.words = index->top_words.data();
+	index->top_words.reset(new uint32_t[cells]);
+	grid.words = index->top_words.get();
 	figures.grids = 1;
 	figures.cells = cells;
 
-	BuildStriped(source, grid, box, AreaSet(), {}, 0, 0, spread);
+	BuildStriped(runs, grid, box, AreaSet(), {}, 0, 0, spread);
 	while (!shared.empty() && !over_limit) {
 		const auto next = std::move(shared.back());
 		shared.pop_back();
-		BuildStriped(SetSource(next->set), *next->grid, next->region, next->start, next->flips, next->depth,
-		             next->stuck, next->spread);
+		BuildStriped(next->runs, *next->grid, next->region, next->start, next->flips, next->depth, next->stuck,
+		             next->spread);
 	}
 	if (over_limit) {
 		return nullptr;
@@ -997,8 +1139,46 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	return std::move(index);
 }
 
+namespace {
+
+constexpr Fineness FINEST {2, 1, 6, 24};
+constexpr Fineness COARSEST {1.0 / 64, 1.0 / 16, 6, 4096};
+
+//! An edge costs as much more to build as it crosses borders of cells, sqrt(cells / edges); a point as much more as edges
+//! are in its way to the reference point, sqrt(edges / cells). Measured, the sum over all edges and all points is least
+//! with about so many cells; a half or the double of it cost a tenth more.
+constexpr double CELLS_PER_POINT = 0.6;
+//! Refining a cell costs as much as having so many more points in it look at its edges. Where the edges are, there are
+//! points: taken as shared out alike.
+constexpr double POINTS_PER_REFINED = 1500;
+
+double Between(double low, double value, double high) {
+	return std::min(std::max(low, value), high);
+}
+
+//! points: 0 when unknown
+Fineness FinenessFor(double edges, double points) {
+	if (points == 0 || edges == 0) {
+		return FINEST;
+	}
+	const double cells = CELLS_PER_POINT * points / edges;
+	Fineness fineness = FINEST;
+	fineness.cells_per_edge = Between(COARSEST.cells_per_edge, cells, FINEST.cells_per_edge);
+	fineness.inner_cells_per_edge = Between(COARSEST.inner_cells_per_edge, cells, FINEST.inner_cells_per_edge);
+	fineness.edges_per_cell = static_cast<uint32_t>(
+	    Between(FINEST.edges_per_cell, POINTS_PER_REFINED * edges / points, COARSEST.edges_per_cell));
+	return fineness;
+}
+
+//! For less memory
+Fineness Coarser(const Fineness &fineness) {
+	return Fineness {fineness.cells_per_edge / 8, fineness.inner_cells_per_edge / 4, 2, fineness.edges_per_cell * 4};
+}
+
+} // namespace
+
 std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *> &areas, size_t memory_limit,
-                                            Parallel &parallel) {
+                                            Parallel &parallel, uint64_t expected_points) {
 	if (areas.size() > MAX_VALUE) {
 		return nullptr;
 	}
@@ -1009,12 +1189,13 @@ std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *>
 	if (vertices > INT32_MAX) {
 		return nullptr; // edges are numbered with 31 bits
 	}
-	static constexpr Fineness FINENESS[] = {{2, 1, 6, 24}, {0.25, 0.25, 2, 64}, {0.015625, 0.0625, 2, 256}};
-	for (auto &fineness : FINENESS) {
+	Fineness fineness = FinenessFor(static_cast<double>(vertices), static_cast<double>(expected_points));
+	for (int attempt = 0; attempt < 3; attempt++) {
 		auto index = CellIndexBuilder(areas, memory_limit, fineness, parallel).Build();
 		if (index) {
 			return index;
 		}
+		fineness = Coarser(fineness);
 	}
 	return nullptr;
 }

@@ -10,7 +10,10 @@
 // that cell, and edges are registered with room for rounding in every cell that they meet. The status of a point is the
 // status of the reference point, changed by every edge that the way between them crosses: along y = p.y to x = ref.x, then
 // along x = ref.x. The way is thought of as moved by an infinitely small (e, e^2), so it meets no vertex and no corner of
-// it lies on an edge; a point that is not on an edge keeps its status when moved so little.
+// it lies on an edge; a point that is not on an edge keeps its status when moved so little. The way stays in the cell, and
+// the tests are exact: edges that do not meet the cell may be among those looked at.
+//
+// What it is made of: one copy of all vertices, and cells that name runs of consecutive edges in it.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -28,20 +31,21 @@ public:
 	//! What an index is made of, for EXPLAIN
 	struct Figures {
 		uint64_t areas = 0;
-		uint64_t edges = 0;         // of the areas
-		uint64_t grids = 0;         // the first and those inside its cells
-		uint64_t cells = 0;         // of all grids
-		uint64_t full_cells = 0;    // cells that only know areas that fill them
-		uint64_t partial_cells = 0; // cells with edges in them
-		uint64_t stored_vertices = 0;
-		uint64_t largest_cell = 0; // the most edges that a point may have to look at
+		uint64_t edges = 0;           // of the areas
+		uint64_t grids = 0;           // the first and those inside its cells
+		uint64_t cells = 0;           // of all grids
+		uint64_t full_cells = 0;      // cells that only know areas that fill them
+		uint64_t partial_cells = 0;   // cells with edges in them
+		uint64_t stored_vertices = 0; // that the cells name, those of several cells counted in each
+		uint64_t largest_cell = 0;    // the most edges that a point may have to look at
 	};
 
 	//! areas[i] is an area in one element (element_count == 1, not mixed) that may go once the index is built; a null
 	//! pointer is left out. Null when the index would hold more than memory_limit bytes even with coarse cells, as with
-	//! areas that overlap heavily: a tree of boxes serves these better.
+	//! areas that overlap heavily: a tree of boxes serves these better. expected_points: about how many it will be asked
+	//! about (0: unknown, taken as many); the fewer, the coarser the cells, as finer ones would cost more than they save.
 	static std::unique_ptr<CellIndex> Build(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
-	                                        Parallel &parallel);
+	                                        Parallel &parallel, uint64_t expected_points = 0);
 	~CellIndex();
 
 	size_t MemoryUsage() const;
@@ -67,10 +71,10 @@ private:
 	static constexpr uint32_t MAX_VALUE = (1u << KIND_SHIFT) - 1;
 
 	//! The pool is addressed in units, and made of chunks
-	struct alignas(16) Unit {
-		uint8_t bytes[16];
+	struct alignas(8) Unit {
+		uint8_t bytes[8];
 	};
-	static constexpr uint32_t CHUNK_SHIFT = 14;
+	static constexpr uint32_t CHUNK_SHIFT = 15;
 	static constexpr uint32_t CHUNK_UNITS = 1u << CHUNK_SHIFT;
 
 	//! Columns and rows of cells; in the pool the words follow
@@ -102,34 +106,56 @@ private:
 		}
 	};
 
-	//! Head of a list in the pool: then its Partials, the areas that fill the cell, and from the next whole unit on the
-	//! vertices of the partials
+	//! Head of a list in the pool: then its Partials, and the areas that fill the cell
 	struct List {
 		uint32_t partial_count;
 		uint32_t full_count;
 	};
-	//! Edges of one area in the cell, by at most 64 vertices
-	struct Partial {
-		uint64_t edges; // bit i: vertices i and i + 1 are an edge
-		uint32_t area;
-		uint8_t vertices;
-		bool inside; // the reference point is
-		bool more;   // the next one has more edges of the same area
+	//! A box in a cell, by 256 columns and rows: they are monotone in x and y, so what is apart by them is apart
+	struct Extent {
+		uint8_t min_x, min_y, max_x, max_y;
+
+		bool Meets(const Extent &other) const {
+			return (min_x <= other.max_x) & (max_x >= other.min_x) & (min_y <= other.max_y) & (max_y >= other.min_y);
+		}
 	};
+	//! The frame of these boxes in one cell
+	struct Frame {
+		const Grid &grid;
+		double column, row;
+
+		Frame(const Grid &grid, uint32_t column, uint32_t row)
+		    : grid(grid), column(static_cast<int32_t>(column)), row(static_cast<int32_t>(row)) {
+		}
+		Extent Of(const vibe::Box &box) const {
+			return Extent {X(box.min_x), Y(box.min_y), X(box.max_x), Y(box.max_y)};
+		}
+		uint8_t X(double x) const {
+			return static_cast<uint8_t>(Grid::Place(((x - grid.min_x) * grid.columns_per_x - column) * 256, 255));
+		}
+		uint8_t Y(double y) const {
+			return static_cast<uint8_t>(Grid::Place(((y - grid.min_y) * grid.rows_per_y - row) * 256, 255));
+		}
+	};
+	//! Consecutive edges of one area that meet the cell: edge i runs from vertex i to i + 1
+	struct Partial {
+		uint32_t begin;
+		uint32_t area;
+		Extent extent;
+		uint8_t edges; // at most MAX_EDGES
+		bool inside;   // the reference point is
+		bool more;     // the next one has more edges of the same area
+	};
+	static constexpr uint32_t MAX_EDGES = 16;
 
 	CellIndex() = default;
 
 	const Unit *At(uint32_t value) const {
 		return chunks[value >> CHUNK_SHIFT] + (value & (CHUNK_UNITS - 1));
 	}
-	static const vibe::Vec2 *VerticesOf(const List &list) {
-		const size_t head = sizeof(List) + list.partial_count * sizeof(Partial) + list.full_count * sizeof(uint32_t);
-		return reinterpret_cast<const vibe::Vec2 *>(&list) + (head + sizeof(Unit) - 1) / sizeof(Unit);
-	}
-
 	//! Where p lies in the area of `partial`; moves on to the next area
-	static vibe::Location LocateAmong(const Partial *&partial, const vibe::Vec2 *&vertices, const vibe::Vec2 &reference,
-	                                  const vibe::Vec2 &p);
+	vibe::Location LocateAmong(const Partial *&partial, const vibe::Vec2 &reference, const vibe::Vec2 &p,
+	                           const Extent &way) const;
 
 	//! What the word of p's cell says
 	template <class HIT>
@@ -153,12 +179,16 @@ private:
 		if (list.partial_count == 0) {
 			return;
 		}
-		const vibe::Vec2 *vertices = VerticesOf(list);
-		const vibe::Vec2 reference = grid.Reference(grid.Column(p.x), grid.Row(p.y));
+		const uint32_t column = grid.Column(p.x), row = grid.Row(p.y);
+		const vibe::Vec2 reference = grid.Reference(column, row);
+		const Extent way =
+		    Frame(grid, column, row)
+		        .Of(vibe::Box {p.x < reference.x ? p.x : reference.x, p.y < reference.y ? p.y : reference.y,
+		                       p.x < reference.x ? reference.x : p.x, p.y < reference.y ? reference.y : p.y});
 		const Partial *end = partials + list.partial_count;
 		while (partials < end) {
 			const uint32_t area = partials->area;
-			const auto location = LocateAmong(partials, vertices, reference, p);
+			const auto location = LocateAmong(partials, reference, p, way);
 			if (location != vibe::LOC_EXTERIOR && hit(area, location)) {
 				return;
 			}
@@ -167,7 +197,9 @@ private:
 
 	vibe::Box box = vibe::Box::Empty();
 	Grid top {};
-	std::vector<uint32_t> top_words;
+	std::unique_ptr<uint32_t[]> top_words;
+	std::unique_ptr<vibe::Vec2[]> vertices; // of all areas
+	size_t vertex_count = 0;
 	std::vector<Unit *> chunks;                  // where each chunk of the pool is
 	std::vector<std::unique_ptr<Unit[]>> memory; // what they are part of
 	size_t pool_units = 0;
@@ -211,7 +243,6 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 			if (word[i] >> KIND_SHIFT >= LIST) {
 				const Unit *next = At(word[i] & MAX_VALUE);
 				__builtin_prefetch(next);
-				__builtin_prefetch(next + 4);
 				waiting[left] = static_cast<uint8_t>(i);
 				left += word[i] >> KIND_SHIFT == GRID;
 			}
@@ -231,12 +262,22 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 				if (word[i] >> KIND_SHIFT >= LIST) {
 					const Unit *next = At(word[i] & MAX_VALUE);
 					__builtin_prefetch(next);
-					__builtin_prefetch(next + 4);
 					waiting[still] = static_cast<uint8_t>(i);
 					still += word[i] >> KIND_SHIFT == GRID;
 				}
 			}
 			left = still;
+		}
+		for (size_t i = 0; i < here; i++) {
+			if (word[i] >> KIND_SHIFT == LIST) {
+				const List &list = *reinterpret_cast<const List *>(At(word[i] & MAX_VALUE));
+				const Partial *partials = reinterpret_cast<const Partial *>(&list + 1);
+				for (uint32_t k = 0; k < list.partial_count && k < 4; k++) {
+					const vibe::Vec2 *first = &vertices[partials[k].begin];
+					__builtin_prefetch(first);
+					__builtin_prefetch(first + 4);
+				}
+			}
 		}
 		for (size_t i = 0; i < here; i++) {
 			if (word[i] != 0) {

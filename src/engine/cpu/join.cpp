@@ -375,7 +375,9 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 		}
 	});
 	if (shape_bytes + small_bytes <= cell_memory) {
-		cells = CellIndex::Build(areas, cell_memory - shape_bytes - small_bytes, parallel);
+		// What was expected has been wrong when many have come without it
+		const uint64_t points = expected_points > 0 ? std::max<uint64_t>(expected_points, 4 * points_seen) : 0;
+		cells = CellIndex::Build(areas, cell_memory - shape_bytes - small_bytes, parallel, points);
 	}
 	if (cells && has_others) {
 		others = std::make_unique<BoxTree>(other_boxes.data(), other_boxes.size(), parallel);
