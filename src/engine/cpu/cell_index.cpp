@@ -19,9 +19,9 @@ namespace {
 //! crossing is off by at most a dozen roundings of these.
 constexpr double SMALLEST_CELL = 1.0 / (1ULL << 40);
 //! Edges are registered in cells that they miss by less than this
-constexpr double EDGE_ROOM = 1.0 / 32;
+constexpr double EDGE_ROOM = 1.0 / 64;
 //! Inside a cell finer grids cover this much more than the cell; less than EDGE_ROOM, so all edges there are known
-constexpr double GRID_ROOM = 1.0 / 128;
+constexpr double GRID_ROOM = 1.0 / 256;
 //! Nearer to a reference point, the exact predicate decides on which side of it an edge passes
 constexpr double REFERENCE_ROOM = 1.0 / 64;
 
@@ -493,20 +493,17 @@ namespace {
 //! The cell of a vertex, less room at its borders: edges in there are in no other cell
 template <class GRID>
 struct SafeCell {
-	double min_x, min_y, max_x, max_y;
 	Vec2 reference;
+	double half_x, half_y;
 	uint32_t column, row;
 
 	SafeCell(const GRID &grid, const Vec2 &v) : column(grid.Column(v.x)), row(grid.Row(v.y)) {
 		reference = grid.Reference(column, row);
-		const double half_x = (0.5 - EDGE_ROOM) * grid.width, half_y = (0.5 - EDGE_ROOM) * grid.height;
-		min_x = reference.x - half_x;
-		max_x = reference.x + half_x;
-		min_y = reference.y - half_y;
-		max_y = reference.y + half_y;
+		half_x = (0.5 - EDGE_ROOM) * grid.width;
+		half_y = (0.5 - EDGE_ROOM) * grid.height;
 	}
 	bool Has(const Vec2 &v) const {
-		return (v.x >= min_x) & (v.x <= max_x) & (v.y >= min_y) & (v.y <= max_y);
+		return (std::fabs(v.x - reference.x) <= half_x) & (std::fabs(v.y - reference.y) <= half_y);
 	}
 };
 
@@ -612,9 +609,13 @@ void CellIndexBuilder::Walk(ItemList &list, const Grid &grid, const Run &run, bo
 		const uint32_t last_column = Grid::Place(to_column, grid.last_column);
 
 		// Where it is in each row; in all cells of its box when that is not to be had with full precision
-		const double slope = (high.x - low.x) / (high.y - low.y);
-		const bool precise = low.x == high.x || (std::fabs(slope) > SMALLEST_SLOPE && std::fabs(slope) < LARGEST_SLOPE);
-		const bool divide = precise && first_column != last_column && first_row != last_row && grid.height > 0;
+		double slope = 0;
+		bool precise = false;
+		if (first_column != last_column) {
+			slope = (high.x - low.x) / (high.y - low.y);
+			precise = low.x == high.x || (std::fabs(slope) > SMALLEST_SLOPE && std::fabs(slope) < LARGEST_SLOPE);
+		}
+		const bool divide = precise && first_row != last_row && grid.height > 0;
 		for (uint32_t row = first_row; row <= last_row; row++) {
 			const uint32_t row_cell = row * columns;
 			writer.Reserve(columns + 1);
@@ -636,13 +637,17 @@ void CellIndexBuilder::Walk(ItemList &list, const Grid &grid, const Run &run, bo
 			for (uint32_t column = from; column <= to; column++) {
 				writer.Add(row_cell + column, number, 1, false);
 			}
-			const double line = grid.Reference(0, row).y;
-			if ((low.y > line) != (high.y > line)) {
-				const double x = low.x + (line - low.y) * slope;
-				const bool known = precise && grid.last_column > 0;
-				const double at = known ? (x - grid.min_x) * grid.columns_per_x - 0.5 : UNKNOWN;
-				const uint32_t column = FirstBeyond(
-				    at, grid.last_column, [&](uint32_t k) { return PassesLeft(edge, grid.Reference(k, row)); });
+			const Vec2 reference = grid.Reference(from, row);
+			if ((low.y > reference.y) != (high.y > reference.y)) {
+				uint32_t column = from;
+				if (first_column == last_column) {
+					column += !(max_x < reference.x || (min_x <= reference.x && PassesLeft(edge, reference)));
+				} else {
+					const double x = low.x + (reference.y - low.y) * slope;
+					const double at = precise ? (x - grid.min_x) * grid.columns_per_x - 0.5 : UNKNOWN;
+					column = FirstBeyond(at, grid.last_column,
+					                     [&](uint32_t k) { return PassesLeft(edge, grid.Reference(k, row)); });
+				}
 				if (column <= grid.last_column && (column > 0 || from_outside)) {
 					writer.Flip(row_cell + column, number);
 				}
@@ -706,12 +711,8 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellInd
 		}
 		while (true) {
 			const uint32_t edges = std::min(end - begin, CellIndex::MAX_EDGES);
-			Box box {vertices[begin].x, vertices[begin].y, vertices[begin].x, vertices[begin].y};
-			for (uint32_t i = begin + 1; i <= begin + edges; i++) {
-				box.Add(vertices[i].x, vertices[i].y);
-			}
-			partials.push_back(
-			    CellIndex::Partial {begin, area, frame.Of(box), static_cast<uint8_t>(edges), inside, false});
+			partials.push_back(CellIndex::Partial {begin, area, CellIndex::Extent {0, 0, 255, 255},
+			                                       static_cast<uint8_t>(edges), inside, false});
 			begin += edges;
 			if (begin == end) {
 				break;
@@ -721,6 +722,16 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellInd
 		}
 	}
 	level.full.insert(level.full.end(), active.begin() + next_active, active.end());
+	if (partials.size() >= CellIndex::PARTIALS_WITH_EXTENT) {
+		for (auto &partial : partials) {
+			const Vec2 *vertex = vertices + partial.begin;
+			Box box {vertex->x, vertex->y, vertex->x, vertex->y};
+			for (uint32_t i = 1; i <= partial.edges; i++) {
+				box.Add(vertex[i].x, vertex[i].y);
+			}
+			partial.extent = frame.Of(box);
+		}
+	}
 
 	const CellIndex::List list {static_cast<uint32_t>(partials.size()), static_cast<uint32_t>(level.full.size())};
 	const size_t partial_bytes = partials.size() * sizeof(CellIndex::Partial);
@@ -813,8 +824,15 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 	level.start = active;
 	level.flips.clear();
 	const Vec2 from = grid.Reference(column, row), first = finer.Reference(0, 0);
+	auto sides_of = [&](const Vec2 &v) { return (v.y > first.y) | (v.x > from.x) << 1 | (v.x > first.x) << 2; };
 	for (auto &run : runs) {
+		int sides = sides_of(vertices[run.begin]);
 		for (uint32_t i = run.begin; i < run.begin + run.count; i++) {
+			const int before = sides;
+			sides = sides_of(vertices[i + 1]);
+			if (sides == before) {
+				continue; // as most
+			}
 			const Edge edge {vertices[i], vertices[i + 1]};
 			if (Parts(edge, from, first)) {
 				level.start.Flip(run.area);
@@ -1141,7 +1159,7 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 
 namespace {
 
-constexpr Fineness FINEST {2, 1, 6, 24};
+constexpr Fineness FINEST {2, 1, 6, 32};
 constexpr Fineness COARSEST {1.0 / 64, 1.0 / 16, 6, 4096};
 
 //! An edge costs as much more to build as it crosses borders of cells, sqrt(cells / edges); a point as much more as edges

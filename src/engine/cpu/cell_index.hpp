@@ -147,6 +147,8 @@ private:
 		bool more;     // the next one has more edges of the same area
 	};
 	static constexpr uint32_t MAX_EDGES = 16;
+	//! Lists with fewer have the whole cell for their extents: looking at the edges costs no more
+	static constexpr uint32_t PARTIALS_WITH_EXTENT = 4;
 
 	CellIndex() = default;
 
@@ -181,10 +183,12 @@ private:
 		}
 		const uint32_t column = grid.Column(p.x), row = grid.Row(p.y);
 		const vibe::Vec2 reference = grid.Reference(column, row);
-		const Extent way =
-		    Frame(grid, column, row)
-		        .Of(vibe::Box {p.x < reference.x ? p.x : reference.x, p.y < reference.y ? p.y : reference.y,
-		                       p.x < reference.x ? reference.x : p.x, p.y < reference.y ? reference.y : p.y});
+		Extent way {0, 0, 255, 255};
+		if (list.partial_count >= PARTIALS_WITH_EXTENT) {
+			way = Frame(grid, column, row)
+			          .Of(vibe::Box {p.x < reference.x ? p.x : reference.x, p.y < reference.y ? p.y : reference.y,
+			                         p.x < reference.x ? reference.x : p.x, p.y < reference.y ? reference.y : p.y});
+		}
 		const Partial *end = partials + list.partial_count;
 		while (partials < end) {
 			const uint32_t area = partials->area;
