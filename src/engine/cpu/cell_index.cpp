@@ -1159,7 +1159,7 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 
 namespace {
 
-constexpr Fineness FINEST {2, 1, 6, 32};
+constexpr Fineness FINEST {2, 0.5, 6, 32};
 constexpr Fineness COARSEST {1.0 / 64, 1.0 / 16, 6, 4096};
 
 //! An edge costs as much more to build as it crosses borders of cells, sqrt(cells / edges); a point as much more as edges

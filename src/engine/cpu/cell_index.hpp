@@ -247,6 +247,7 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 			if (word[i] >> KIND_SHIFT >= LIST) {
 				const Unit *next = At(word[i] & MAX_VALUE);
 				__builtin_prefetch(next);
+				__builtin_prefetch(next + 5);
 				waiting[left] = static_cast<uint8_t>(i);
 				left += word[i] >> KIND_SHIFT == GRID;
 			}
@@ -266,6 +267,7 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 				if (word[i] >> KIND_SHIFT >= LIST) {
 					const Unit *next = At(word[i] & MAX_VALUE);
 					__builtin_prefetch(next);
+					__builtin_prefetch(next + 5);
 					waiting[still] = static_cast<uint8_t>(i);
 					still += word[i] >> KIND_SHIFT == GRID;
 				}
