@@ -102,6 +102,61 @@ TEST_CASE("predicates that stop early agree with the whole matrix, and with the 
 	CHECK(holding > 300);
 }
 
+TEST_CASE("areas on a small raster: contacts that decide at once agree with the whole matrix", "[relate]") {
+	std::mt19937 random(11);
+	std::uniform_int_distribution<int> place(0, 6);
+	auto area = [&]() -> std::string {
+		// Triangles; squares with a hole that touches the shell; two squares that touch
+		if (random() % 3 > 0) {
+			int x[3], y[3];
+			do {
+				for (int k = 0; k < 3; k++) {
+					x[k] = place(random), y[k] = place(random);
+				}
+			} while ((x[1] - x[0]) * (y[2] - y[0]) == (y[1] - y[0]) * (x[2] - x[0]));
+			std::string text = "POLYGON ((";
+			for (int k = 0; k < 4; k++) {
+				text += (k > 0 ? ", " : "") + std::to_string(x[k % 3]) + " " + std::to_string(y[k % 3]);
+			}
+			return text + "))";
+		}
+		auto at = [](int x, int y) { return std::to_string(x) + " " + std::to_string(y); };
+		const int x = place(random) - 2, y = place(random) - 2;
+		auto square = [&](int from_x, int from_y, int size) {
+			return "(" + at(from_x, from_y) + ", " + at(from_x + size, from_y) + ", " +
+			       at(from_x + size, from_y + size) + ", " + at(from_x, from_y + size) + ", " + at(from_x, from_y) +
+			       ")";
+		};
+		if (random() % 2 == 0) {
+			return "MULTIPOLYGON ((" + square(x, y, 2) + "), (" + square(x + 2, y + 2, 2) + "))";
+		}
+		return "POLYGON (" + square(x, y, 4) + ", (" + at(x + 2, y) + ", " + at(x + 1, y + 2) + ", " +
+		       at(x + 3, y + 3) + ", " + at(x + 2, y) + "))";
+	};
+	Rows rows;
+	int wrong = 0, holding[13] = {};
+	for (int i = 0; i < 3000; i++) {
+		const auto left = area(), right = i % 20 == 0 ? left : area();
+		rows.a.Build(rows.Row(left).View(0));
+		rows.b.Build(rows.Row(right).View(0));
+		auto &a = rows.a.View();
+		auto &b = rows.b.View();
+		auto matrix = Relate(a, b, rows.scratch);
+		wrong += vibe::Transpose(matrix) != Relate(b, a, rows.scratch);
+		for (int k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
+			auto predicate = static_cast<vibe::Predicate>(k);
+			bool expected = vibe::Holds(predicate, matrix, 2, 2);
+			wrong += Evaluate(predicate, a, b, rows.scratch) != expected;
+			holding[k] += expected;
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(holding[vibe::PREDICATE_TOUCHES] > 100);
+	CHECK(holding[vibe::PREDICATE_OVERLAPS] > 500);
+	CHECK(holding[vibe::PREDICATE_EQUALS] >= 150);
+	CHECK(holding[vibe::PREDICATE_WITHIN] > 150);
+}
+
 TEST_CASE("the point locator agrees with the shape", "[point_locator]") {
 	std::mt19937 random(3);
 	std::uniform_real_distribution<double> place(-1.1, 1.1);

@@ -1,0 +1,118 @@
+#include "engine/cpu/shape.hpp"
+
+#include "catch.hpp"
+
+#include "geometry/wkb.hpp"
+#include "wkt_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace vibespatial;
+
+namespace {
+
+bool SameBox(const vibe::Box &a, const vibe::Box &b) {
+	return a.min_x == b.min_x && a.min_y == b.min_y && a.max_x == b.max_x && a.max_y == b.max_y;
+}
+
+bool Same(const vibe::ShapeView &a, const vibe::ShapeView &b) {
+	if (a.vertex_count != b.vertex_count || a.ring_count != b.ring_count || a.element_count != b.element_count ||
+	    a.point_count != b.point_count || a.end_count != b.end_count || a.level_count != b.level_count ||
+	    a.dimension != b.dimension || a.mixed != b.mixed || !SameBox(a.box, b.box)) {
+		return false;
+	}
+	bool same = std::equal(a.x, a.x + a.vertex_count, b.x) && std::equal(a.y, a.y + a.vertex_count, b.y) &&
+	            std::equal(a.vertex_ring, a.vertex_ring + a.vertex_count, b.vertex_ring) &&
+	            std::equal(a.ends, a.ends + a.end_count, b.ends) &&
+	            std::equal(a.element_begin, a.element_begin + a.element_count + 1, b.element_begin) &&
+	            std::equal(a.element_box, a.element_box + a.element_count, b.element_box, SameBox) &&
+	            std::equal(a.level_begin, a.level_begin + a.level_count + 1, b.level_begin) &&
+	            std::equal(a.boxes, a.boxes + a.level_begin[a.level_count], b.boxes, SameBox);
+	for (uint32_t i = 0; i < a.ring_count; i++) {
+		auto &p = a.rings[i];
+		auto &q = b.rings[i];
+		same = same && p.begin == q.begin && p.end == q.end && p.element == q.element && p.is_area == q.is_area &&
+		       p.interior_left == q.interior_left && SameBox(p.box, q.box);
+	}
+	return same;
+}
+
+std::string Bytes(const std::string &wkt) {
+	GeometryBatch row;
+	wkt_test::ReadWkt(wkt, row);
+	return WriteWkb(row, 0);
+}
+
+bool IsPlain(const std::string &wkb) {
+	Shape shape;
+	return shape.BuildPlain(reinterpret_cast<const uint8_t *>(wkb.data()), wkb.size());
+}
+
+//! A ring of `n` corners around a place, in either direction
+std::string Ring(std::mt19937 &random, int n, double size, bool backward) {
+	std::uniform_real_distribution<double> radius(0.6, 1);
+	std::string first, text;
+	for (int i = 0; i < n; i++) {
+		const double angle = (backward ? -2 : 2) * M_PI * i / n, r = size * radius(random);
+		const std::string vertex = std::to_string(r * std::cos(angle)) + " " + std::to_string(r * std::sin(angle));
+		first = i == 0 ? vertex : first;
+		text += vertex + ", ";
+	}
+	return "(" + text + first + ")";
+}
+
+} // namespace
+
+TEST_CASE("a shape from plain bytes is the shape from columns", "[shape]") {
+	std::mt19937 random(4);
+	// One shape for all: what is left of a larger one must not show
+	Shape plain, built;
+	int wrong = 0;
+	for (int i = 0; i < 300; i++) {
+		const int n = 3 + static_cast<int>(random() % (i % 3 == 0 ? 600 : 80));
+		const std::string shell = Ring(random, n, 10, random() % 2 == 0);
+		const std::string hole = Ring(random, 5, 2, random() % 2 == 0);
+		const std::string wkt = i % 4 == 0   ? "LINESTRING " + shell
+		                        : i % 4 == 1 ? "LINESTRING (" + std::to_string(i) + " 99, " + shell.substr(1)
+		                        : i % 4 == 2 ? "POLYGON (" + shell + ")"
+		                                     : "POLYGON (" + shell + ", " + hole + ")";
+		const auto wkb = Bytes(wkt);
+		GeometryBatch row;
+		wkt_test::ReadWkt(wkt, row);
+		built.Build(row.View(0));
+		REQUIRE(plain.BuildPlain(reinterpret_cast<const uint8_t *>(wkb.data()), wkb.size()));
+		wrong += !Same(plain.View(), built.View());
+	}
+	CHECK(wrong == 0);
+}
+
+TEST_CASE("bytes that are not plain are left to the long way", "[shape]") {
+	const auto square = Bytes("POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))");
+	REQUIRE(IsPlain(square));
+	REQUIRE(IsPlain(Bytes("LINESTRING (0 0, 1 1)")));
+	for (auto wkt : {"POINT (1 1)", "LINESTRING EMPTY", "POLYGON EMPTY", "LINESTRING (1 1, 1 1)",
+	                 "LINESTRING (0 0, 1 1, 1 1, 2 2)", "POLYGON ((0 0, 4 0, 4 0, 4 4, 0 0))",
+	                 "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 1))", "LINESTRING Z (0 0 1, 1 1 1)",
+	                 "MULTILINESTRING ((0 0, 1 1))", "GEOMETRYCOLLECTION (LINESTRING (0 0, 1 1))"}) {
+		CHECK_FALSE(IsPlain(Bytes(wkt)));
+	}
+	for (size_t size = 0; size < square.size(); size++) {
+		CHECK_FALSE(IsPlain(square.substr(0, size)));
+	}
+	CHECK_FALSE(IsPlain(square + '\0'));
+	for (double value : {NAN, INFINITY, -INFINITY}) {
+		auto wkb = square;
+		std::memcpy(&wkb[13 + 2 * 16 + 8], &value, sizeof(value));
+		CHECK_FALSE(IsPlain(wkb));
+	}
+	auto many_rings = square, many_vertices = square, big_endian = square;
+	std::memset(&many_rings[5], 0xff, 4);
+	std::memset(&many_vertices[9], 0xff, 4);
+	big_endian[0] = 0;
+	CHECK_FALSE(IsPlain(many_rings));
+	CHECK_FALSE(IsPlain(many_vertices));
+	CHECK_FALSE(IsPlain(big_endian));
+}
