@@ -1160,7 +1160,8 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 namespace {
 
 constexpr Fineness FINEST {2, 0.5, 6, 32};
-constexpr Fineness COARSEST {1.0 / 64, 1.0 / 16, 6, 4096};
+//! Coarser ones save next to nothing: every edge is read once anyway
+constexpr Fineness COARSEST {1.0 / 8, 1.0 / 16, 6, 4096};
 
 //! An edge costs as much more to build as it crosses borders of cells, sqrt(cells / edges); a point as much more as edges
 //! are in its way to the reference point, sqrt(edges / cells). Measured, the sum over all edges and all points is least
