@@ -43,13 +43,6 @@ void SpatialBuild::Load() {
 	} while (iterator.Next());
 }
 
-unique_ptr<TupleDataCollection> SpatialBuild::Release() {
-	index.reset();
-	locations.clear();
-	rows->Unpin();
-	return std::move(rows);
-}
-
 void SpatialBuild::Build(vibespatial::Parallel &parallel, idx_t expected_probes) {
 	auto begin = std::chrono::steady_clock::now();
 	Load();
@@ -108,6 +101,7 @@ DataChunk &BuildGather::Gather(const SpatialBuild &build, const uint32_t *build_
 		pointers[i] = build.Location(build_rows[i]);
 	}
 	chunk.Reset();
+	TupleDataCollection::ResetCachedCastVectors(state, columns);
 	auto &all = *FlatVector::IncrementalSelectionVector();
 	build.Rows().Gather(locations, all, count, columns, chunk, all, state.cached_cast_vectors);
 	chunk.SetCardinality(count);

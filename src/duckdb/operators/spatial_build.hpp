@@ -75,8 +75,6 @@ public:
 	void Load();
 	//! Indexes them
 	void Build(vibespatial::Parallel &parallel, idx_t expected_probes);
-	//! Lets go of the rows
-	unique_ptr<TupleDataCollection> Release();
 	//! Counts memory that grew while probing
 	void CountMemory();
 
@@ -94,10 +92,6 @@ public:
 	}
 	data_ptr_t Location(idx_t row) const {
 		return locations[row];
-	}
-	//! Whether matched rows are marked
-	bool IsMarking() const {
-		return op.MarksBuild();
 	}
 	bool IsMatched(idx_t row) const {
 		return matched.Has(op.NumberOf(locations[row]));

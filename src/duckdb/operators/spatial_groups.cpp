@@ -169,8 +169,14 @@ static void EvaluateNulls(ClientContext &context, const vector<unique_ptr<Expres
 }
 
 SpatialGroups::SpatialGroups(ClientContext &context, const PhysicalSpatialJoin &op)
-    : op(op), states(context, op.aggregates), probe_executor(context, op.probe_arguments),
-      group_executor(context, op.probe_groups), gather(*op.layout, op.build_arguments), zeros(STANDARD_VECTOR_SIZE) {
+    : op(op), states(context, op.aggregates), probe_executor(context), group_executor(context),
+      gather(*op.layout, op.build_arguments), zeros(STANDARD_VECTOR_SIZE) {
+	for (auto &argument : op.probe_arguments) {
+		probe_executor.AddExpression(*argument);
+	}
+	for (auto &group : op.probe_groups) {
+		group_executor.AddExpression(*group);
+	}
 	if (!op.group_types.empty()) {
 		numbers = make_uniq<GroupNumbers>(context, op.group_types);
 	}

@@ -425,7 +425,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	PushBox(context, *this, global.build->Index().Bounds());
 	return global.built_rows == 0 && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE
-	                                                                            : SinkFinalizeType::READY;
+	                                                                             : SinkFinalizeType::READY;
 }
 
 //===----------------------------------------------------------------------===//
@@ -604,17 +604,13 @@ struct PartJoin {
 	PartJoin(ClientContext &context, SpatialJoinGlobalSink &sink, uint32_t part)
 	    : sink(sink), part(part), work(ThreadCount(context), CancelPoll(context)) {
 	}
-	~PartJoin() {
-		// Rows that did not match are looked for later
-		if (build && build->IsMarking()) {
-			sink.partitions->build_rows.Part(part) = build->Release();
-		}
-	}
 	SpatialJoinGlobalSink &sink;
 	const uint32_t part;
 	unique_ptr<SpatialBuild> build;
 	vibespatial::SharedWork work;
 	std::atomic<idx_t> next_chunk {0};
+	//! Threads that work on it (under the lock of the source)
+	idx_t users = 0;
 };
 
 class SpatialJoinGlobalSource : public GlobalSourceState {
@@ -623,8 +619,7 @@ public:
 	enum class Phase : uint8_t { PARTS, PROBE_REST, BUILD_REST, GROUPS, DONE };
 
 	SpatialJoinGlobalSource(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()),
-	      threads(ThreadCount(context)) {
+	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()), threads(ThreadCount(context)) {
 		if (sink.partitions) {
 			found.Resize(sink.partitions->probe_count);
 			unit_count = sink.partitions->grid.PartCount();
@@ -646,8 +641,9 @@ public:
 				break;
 			case Phase::BUILD_REST:
 				if (op.MarksBuild()) {
-					unit_count = sink.partitions ? sink.partitions->grid.PartCount()
-					                             : (sink.build->Count() + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
+					unit_count = sink.partitions
+					                 ? sink.partitions->grid.PartCount()
+					                 : (sink.build->Count() + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
 				}
 				break;
 			case Phase::GROUPS:
@@ -746,9 +742,11 @@ public:
 			return NextProbeRest(result);
 		case Phase::BUILD_REST:
 			return NextBuildRest(result);
-		case Phase::GROUPS:
+		case Phase::GROUPS: {
+			lock_guard<mutex> guard(sink.lock);
 			sink.groups->Emit(local.unit * STANDARD_VECTOR_SIZE, result);
 			return false;
+		}
 		default:
 			return false;
 		}
@@ -845,14 +843,13 @@ private:
 		return true;
 	}
 
-	//! Rows of the build side, each where it is at home: those that matched for RIGHT_SEMI, else those that did not
+	//! Rows of the build side: those that matched for RIGHT_SEMI, else those that did not
 	bool NextBuildRest(DataChunk &result) {
 		auto build = sink.build.get();
 		idx_t begin = local.unit * STANDARD_VECTOR_SIZE;
-		auto part = NumericCast<uint32_t>(sink.partitions ? local.unit : 0);
 		if (sink.partitions) {
 			if (local.position == 0) {
-				auto &rows = sink.partitions->build_rows.Part(part);
+				auto &rows = sink.partitions->build_rows.Part(local.unit);
 				local.rest = make_uniq<SpatialBuild>(global.context, op, std::move(rows), sink.matched);
 				local.rest->Load();
 				if (op.has_aggregate) {
@@ -871,9 +868,7 @@ private:
 		uint32_t rows[STANDARD_VECTOR_SIZE];
 		idx_t count = 0;
 		for (auto row = begin; row < MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, build->Count()); row++) {
-			bool at_home = !sink.partitions ||
-			               sink.partitions->HomeOf(sink.partitions->BuildReach(build->Location(row))) == part;
-			if (at_home && build->IsMatched(row) == (op.join_type == JoinType::RIGHT_SEMI)) {
+			if (build->IsMatched(row) == (op.join_type == JoinType::RIGHT_SEMI)) {
 				rows[count++] = NumericCast<uint32_t>(row);
 			}
 		}
@@ -935,19 +930,28 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 			}
 			continue;
 		}
-		// Let go of the last unit outside of the lock
 		auto last_part = std::move(local.part);
 		auto guard = global.Lock();
-		if (global.phase == Phase::PARTS) {
-			if (last_part && global.current == last_part) {
+		if (last_part) {
+			if (global.current == last_part) {
 				global.current.reset(); // all its chunks are taken
 			}
+			if (--last_part->users == 0 && MarksBuild()) {
+				guard.unlock();
+				global.sink.partitions->KeepRest(*last_part->build, last_part->part);
+				guard.lock();
+			}
+		}
+		if (global.phase == Phase::PARTS) {
 			if (!global.current && global.next_unit < global.unit_count) {
 				auto part = NumericCast<uint32_t>(global.next_unit++);
 				global.current = make_shared_ptr<PartJoin>(context.client, global.sink, part);
 			}
 			local.part = global.current;
 			local.has_unit = local.part != nullptr;
+			if (local.part) {
+				local.part->users++;
+			}
 		} else if (global.next_unit < global.unit_count) {
 			local.unit = global.next_unit++;
 			local.position = 0;
@@ -1022,9 +1026,9 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(Globa
 		sink.Describe(*sink.build);
 	}
 	auto parts = sink.partitions ? ", " + to_string(sink.partitions->grid.PartCount()) + " parts" : string();
+	result["Operator"] = GetName(); // DuckDB's text has no names of extension operators
 	result["Built"] = to_string(sink.built_rows) + " rows, " + milliseconds(sink.build_seconds) + parts;
-	result["Built Index"] =
-	    sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
+	result["Built Index"] = sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
 	result["Probed"] = to_string(sink.probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
 	result["Candidates"] = to_string(sink.counts.candidates);
 	result["Cell Hits"] = to_string(sink.counts.cell_hits);

@@ -58,6 +58,7 @@ DataChunk &RowReader::Fetch(TupleDataCollection &rows, idx_t chunk_index) {
 	                                             chunk_index + 1, true);
 	auto count = iterator->GetCurrentChunkCount();
 	chunk.Reset();
+	TupleDataCollection::ResetCachedCastVectors(state, columns);
 	auto &all = *FlatVector::IncrementalSelectionVector();
 	rows.Gather(iterator->GetChunkState().row_locations, all, count, columns, chunk, all, state.cached_cast_vectors);
 	chunk.SetCardinality(count);
@@ -137,6 +138,31 @@ void SpatialPartitions::CutBuild(vibespatial::Parallel &parallel, unique_ptr<Tup
 		lock_guard<mutex> guard(lock);
 		build_rows.Combine(local);
 	});
+}
+
+void SpatialPartitions::KeepRest(const SpatialBuild &build, uint32_t part) {
+	vector<column_t> columns;
+	for (column_t column = 0; column < op.layout->ColumnCount(); column++) {
+		columns.push_back(column);
+	}
+	BuildGather gather(*op.layout, columns);
+	auto rest = make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION);
+	TupleDataAppendState append_state;
+	rest->InitializeAppend(append_state);
+	uint32_t rows[STANDARD_VECTOR_SIZE];
+	idx_t count = 0;
+	for (idx_t row = 0; row < build.Count(); row++) {
+		bool open = op.join_type == JoinType::RIGHT_SEMI || !build.IsMatched(row);
+		if (open && HomeOf(BuildReach(build.Location(row))) == part) {
+			rows[count++] = NumericCast<uint32_t>(row);
+		}
+		if (count == STANDARD_VECTOR_SIZE || (row + 1 == build.Count() && count > 0)) {
+			rest->Append(append_state, gather.Gather(build, rows, count));
+			count = 0;
+		}
+	}
+	rest->FinalizePinState(append_state.pin_state);
+	build_rows.Part(part) = std::move(rest);
 }
 
 void SpatialPartitions::CutProbe(DataChunk &input, const JoinRow *geometries, const double *limits, PartRows &local) {

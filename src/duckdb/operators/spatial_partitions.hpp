@@ -64,6 +64,9 @@ public:
 	//! The parts of a chunk of the probe side: appended to `local`, with the numbers of the rows
 	void CutProbe(DataChunk &input, const vibespatial::JoinRow *geometries, const double *limits, PartRows &local);
 
+	//! Of a part that has been joined, keeps the rows that are at home there and may have to come out when all parts have been
+	void KeepRest(const SpatialBuild &build, uint32_t part);
+
 	//! One of the parts that a row is in: there it is dealt with once more, when what it met is known
 	uint32_t HomeOf(const vibe::Box &reach) const {
 		return reach.IsEmpty() ? 0 : grid.PartOf(reach.min_x, reach.min_y);

@@ -27,7 +27,7 @@ static constexpr size_t MAX_ROWS_WITH_SHAPES = 4u << 20;
 static constexpr size_t MAX_PARTS = 16384;
 //! What cells cost, against what the tree costs, in nanoseconds: to build them, what a point costs less with them, and what a
 //! candidate costs that they spare
-static constexpr double CELL_COST_PER_VERTEX = 150;
+static constexpr double CELL_COST_PER_VERTEX = 30;
 static constexpr double TREE_COST_PER_POINT = 40;
 static constexpr double TREE_COST_PER_TEST = 400;
 //! Points against one probed area: bands pay from here
@@ -523,6 +523,15 @@ void JoinProbe::LocateRun() {
 		                  hits.push_back(Hit {first + static_cast<uint32_t>(point), area});
 		                  return first_only;
 	                  });
+	if (ordered) {
+		for (size_t i = 0, k; i < hits.size(); i = k) {
+			for (k = i + 1; k < hits.size() && hits[k].probe == hits[i].probe;) {
+				k++;
+			}
+			std::sort(hits.begin() + static_cast<ptrdiff_t>(i), hits.begin() + static_cast<ptrdiff_t>(k),
+			          [](const Hit &a, const Hit &b) { return a.build < b.build; });
+		}
+	}
 	work += 2 * (end - row) + hits.size();
 	taken = end;
 }

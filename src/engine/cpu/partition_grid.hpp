@@ -20,8 +20,7 @@ public:
 
 	//! `sample`: boxes of what is to be cut, `weights` what each of them counts. What lies outside of the sample is with its
 	//! nearest.
-	PartitionGrid(const std::vector<vibe::Box> &sample, const std::vector<double> &weights,
-	              uint32_t parts);
+	PartitionGrid(const std::vector<vibe::Box> &sample, const std::vector<double> &weights, uint32_t parts);
 
 	uint32_t PartCount() const {
 		return part_count;
