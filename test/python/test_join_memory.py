@@ -98,14 +98,14 @@ def test_many_points(in_child, shared_data):
     provinces = f"(SELECT ST_GeomFromWKB(geom) AS g, id FROM '{shared_data}/ne10m_states_provinces.parquet')"
     query = f"SELECT count(*), sum(p.id), sum(a.i % 1000 * p.id) FROM {points(10_000_000)} a JOIN {provinces} p ON ST_Within(a.g, p.g)"
     unlimited = in_child("10 million points in provinces", "", query)
-    assert in_child("10 million points in provinces", "300MB", query) in (None, unlimited)
+    assert in_child("10 million points in provinces", "300MB", query) == unlimited
 
 
 @long
 @pytest.mark.parametrize("kind", ["", "LEFT"])
 def test_many_boxes(in_child, kind):
     query, expected = box_join(20_000_000)
-    assert in_child(f"20 million x 20 million boxes {kind}", "1GB", query.replace("JOIN", f"{kind} JOIN")) in (None, expected)
+    assert in_child(f"20 million x 20 million boxes {kind}", "1GB", query.replace("JOIN", f"{kind} JOIN")) == expected
 
 
 @long
@@ -116,7 +116,7 @@ def test_many_boxes_from_disk(in_child, tmp_path):
     for name, shift in (("a", 0), ("b", 0.5)):
         statements.append(f"CREATE TABLE f.{name} AS FROM {boxes(5_000_000, shift)}")
         query = query.replace(f"{boxes(5_000_000, shift)} {name}", f"f.{name} {name}")
-    assert in_child("5 million x 5 million boxes from disk", "400MB", *statements, query) in (None, expected)
+    assert in_child("5 million x 5 million boxes from disk", "400MB", *statements, query) == expected
 
 
 CROWD = "(SELECT i, ST_Point(i % 500 / 500, i // 500 / 500) AS g FROM range(250000) t(i))"

@@ -133,8 +133,11 @@ vibespatial::JoinRow PhysicalSpatialJoin::GeometryOf(data_ptr_t row) const {
 	if (!TupleDataLayout::ValidityBytes(row, layout->ColumnCount()).RowIsValidUnsafe(geometry_column)) {
 		return vibespatial::JoinRow {nullptr, 0};
 	}
-	auto &wkb = *reinterpret_cast<const string_t *>(row + layout->GetOffsets()[geometry_column]);
-	return vibespatial::JoinRow {const_data_ptr_cast(wkb.GetData()), NumericCast<uint32_t>(wkb.GetSize())};
+	// Rows are not aligned, so the string is copied; the bytes of a short one are in the row itself
+	auto at = row + layout->GetOffsets()[geometry_column];
+	auto wkb = Load<string_t>(at);
+	auto data = wkb.IsInlined() ? at + sizeof(uint32_t) : const_data_ptr_cast(wkb.GetData());
+	return vibespatial::JoinRow {data, NumericCast<uint32_t>(wkb.GetSize())};
 }
 
 double PhysicalSpatialJoin::LimitOf(data_ptr_t row) const {
