@@ -85,6 +85,7 @@ TEST_CASE("box tree: sizes around full nodes", "[box_tree]") {
 	Random random;
 	for (size_t count : {1, 2, 15, 16, 17, 255, 256, 257, 4095, 4097}) {
 		std::vector<Box> boxes;
+		boxes.reserve(count);
 		for (size_t i = 0; i < count; i++) {
 			boxes.push_back(random.engine() % 10 == 0 ? Box::Empty() : random.Around(100, 10));
 		}
@@ -104,6 +105,7 @@ TEST_CASE("box tree: threads build the same tree", "[box_tree]") {
 	ThreeThreads threads;
 	Random random;
 	std::vector<Box> boxes;
+	boxes.reserve(300000);
 	for (size_t i = 0; i < 300000; i++) {
 		boxes.push_back(i % 1000 == 0 ? Box::Empty() : random.Around(100, 0.1));
 	}

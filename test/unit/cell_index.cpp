@@ -239,6 +239,7 @@ TEST_CASE("cells: whole coordinates, crossing rings and overlapping parts", "[ce
 			areas.Add(rings);
 		}
 		std::vector<Vec2> points;
+		points.reserve(400);
 		for (int i = 0; i < 400; i++) {
 			points.push_back(Vec2 {areas.Whole(-2, 2 * size + 2) / 2.0, areas.Whole(-2, 2 * size + 2) / 2.0});
 		}

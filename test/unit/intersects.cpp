@@ -83,10 +83,11 @@ TEST_CASE("intersects: random shapes, small and large, against the matrix", "[in
 			    "(" + Star(random, corners(random), place(random), place(random), size(random)) + ")";
 			const std::string far = "(" + Star(random, corners(random), place(random), 250, size(random)) + ")";
 			const int k = kind(random);
-			shape = k == 0   ? "LINESTRING " + ring
-			        : k == 1 ? "MULTILINESTRING (" + far + ", " + ring + ")"
-			        : k == 2 ? "POLYGON (" + ring + ")"
-			                 : "MULTIPOLYGON ((" + far + "), (" + ring + "))";
+			static const char *const BEFORE[] = {"LINESTRING ", "MULTILINESTRING (", "POLYGON (", "MULTIPOLYGON (("};
+			static const char *const BETWEEN[] = {"", ", ", "", "), ("};
+			static const char *const AFTER[] = {"", ")", ")", "))"};
+			shape = BEFORE[k];
+			shape.append(k % 2 == 1 ? far : "").append(BETWEEN[k]).append(ring).append(AFTER[k]);
 		}
 		pair.Read(text[0], text[1]);
 		if (!IsLinesOrArea(pair.a.View()) || !IsLinesOrArea(pair.b.View())) {

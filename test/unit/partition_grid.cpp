@@ -37,6 +37,7 @@ TEST_CASE("Two boxes that meet are together in the part of their pair", "[partit
 		PartitionGrid grid(sample, weights, parts);
 		CHECK(grid.PartCount() == std::min(parts, PartitionGrid::MAX_PARTS));
 		std::vector<Box> boxes;
+		boxes.reserve(302);
 		for (int i = 0; i < 300; i++) {
 			boxes.push_back(box(i % 10 == 0 ? 4 : 0.3));
 		}

@@ -75,10 +75,15 @@ TEST_CASE("a shape from plain bytes is the shape from columns", "[shape]") {
 		const int n = 3 + static_cast<int>(random() % (i % 3 == 0 ? 600 : 80));
 		const std::string shell = Ring(random, n, 10, random() % 2 == 0);
 		const std::string hole = Ring(random, 5, 2, random() % 2 == 0);
-		const std::string wkt = i % 4 == 0   ? "LINESTRING " + shell
-		                        : i % 4 == 1 ? "LINESTRING (" + std::to_string(i) + " 99, " + shell.substr(1)
-		                        : i % 4 == 2 ? "POLYGON (" + shell + ")"
-		                                     : "POLYGON (" + shell + ", " + hole + ")";
+		std::string wkt = i % 4 < 2 ? "LINESTRING " : "POLYGON (";
+		if (i % 4 == 1) {
+			wkt.append("(").append(std::to_string(i)).append(" 99, ").append(shell, 1, std::string::npos);
+		} else {
+			wkt.append(shell);
+		}
+		if (i % 4 > 1) {
+			wkt.append(i % 4 == 3 ? ", " + hole : "").append(")");
+		}
 		const auto wkb = Bytes(wkt);
 		GeometryBatch row;
 		wkt_test::ReadWkt(wkt, row);

@@ -14,6 +14,7 @@ TEST_CASE("Threads that come do the steps of one leader, once", "[shared_work]")
 		SharedWork work(4);
 		std::atomic<int> leaders {0}, steps {0}, after {0};
 		std::vector<std::thread> threads;
+		threads.reserve(4);
 		for (int i = 0; i < 4; i++) {
 			threads.emplace_back([&] {
 				work.Run([&](Parallel &parallel) {
@@ -41,6 +42,7 @@ TEST_CASE("What a step throws, everyone throws, and no more steps start", "[shar
 	SharedWork work(2);
 	std::atomic<int> steps {0}, caught {0};
 	std::vector<std::thread> threads;
+	threads.reserve(2);
 	for (int i = 0; i < 2; i++) {
 		threads.emplace_back([&] {
 			try {

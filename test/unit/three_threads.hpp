@@ -17,6 +17,7 @@ public:
 	}
 	void For(size_t count, const std::function<void(size_t)> &step) override {
 		std::vector<std::thread> threads;
+		threads.reserve(3);
 		for (size_t first = 0; first < 3; first++) {
 			threads.emplace_back([&step, first, count] {
 				for (size_t i = first; i < count; i += 3) {

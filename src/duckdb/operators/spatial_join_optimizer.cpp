@@ -78,7 +78,7 @@ bool ReplaceColumns(unique_ptr<Expression> &expr, const F &find) {
 
 class SpatialJoinRewriter {
 public:
-	SpatialJoinRewriter(ClientContext &context, Optimizer &optimizer) : context(context), optimizer(optimizer) {
+	explicit SpatialJoinRewriter(ClientContext &context) : context(context) {
 	}
 
 	void Rewrite(unique_ptr<LogicalOperator> &op) {
@@ -482,7 +482,6 @@ private:
 	}
 
 	ClientContext &context;
-	Optimizer &optimizer;
 };
 
 //===----------------------------------------------------------------------===//
@@ -605,7 +604,7 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 	bool hidden = RestoreSpatialPredicates(*plan);
 	// A recursive CTE runs its plan again and again: DuckDB's own joins are made for that
 	if (!HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
-		SpatialJoinRewriter(input.context, input.optimizer).Rewrite(plan);
+		SpatialJoinRewriter(input.context).Rewrite(plan);
 		PushBoxes(*plan);
 	}
 	if (!hidden) {

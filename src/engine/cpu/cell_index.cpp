@@ -103,7 +103,8 @@ uint32_t FirstBeyond(double at, uint32_t last, const BEYOND &beyond) {
 		return last + 1;
 	}
 	if (at == at) {
-		const auto k = static_cast<uint32_t>(static_cast<int32_t>(at + 0.5));
+		const double half_up = at + 0.5; // the nearest one, or one beside it: the comparisons below decide
+		const auto k = static_cast<uint32_t>(static_cast<int32_t>(half_up));
 		const double near = static_cast<int32_t>(k);
 		if (at > near + REFERENCE_ROOM) {
 			return k + 1;

@@ -267,7 +267,7 @@ bool ReadVertices(const uint8_t *at, uint32_t count, double *x, double *y, Box &
 	for (uint32_t i = 1; i < count; i++) {
 		const Lanes vertex = LoadLanes(at + i * VERTEX_BYTES);
 		const Masks same = vertex == before;
-		repeated |= same & __builtin_shuffle(same, Masks {1, 0});
+		repeated |= same & __builtin_shufflevector(same, same, 1, 0);
 		rest += vertex - vertex;
 		range.Add(vertex);
 		x[i] = vertex[0];
