@@ -10,6 +10,7 @@
 #include "duckdb/planner/expression/bound_function_expression.hpp"
 #include "engine/cpu/prepared.hpp"
 #include "engine/cpu/relate.hpp"
+#include "geometry/wkb.hpp"
 
 namespace duckdb {
 
@@ -63,18 +64,8 @@ public:
 	}
 
 private:
-	static constexpr idx_t POINT_SIZE = 21;
-
 	static bool ReadPoint(const string_t &wkb, vibe::Vec2 &result) {
-		// Little-endian, with code 1, 1001, 2001 or 3001: X and Y come first
-		auto data = const_data_ptr_cast(wkb.GetData());
-		if (wkb.GetSize() < POINT_SIZE || wkb.GetSize() > POINT_SIZE + 2 * sizeof(double) || data[0] != 1 ||
-		    Load<uint32_t>(data + 1) % 1000 != 1) {
-			return false;
-		}
-		result.x = Load<double>(data + 5);
-		result.y = Load<double>(data + 13);
-		return vibe::IsFinite(result.x) && vibe::IsFinite(result.y);
+		return vibespatial::TryReadPoint(const_data_ptr_cast(wkb.GetData()), wkb.GetSize(), result);
 	}
 	const vibespatial::PreparedGeometry *Prepare();
 

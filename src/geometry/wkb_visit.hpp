@@ -32,6 +32,23 @@ inline bool IsEmptyPoint(const uint8_t *coords, size_t stride) {
 	return true;
 }
 
+//! A POINT with finite X and Y, read in place: false for all else, without saying why
+inline bool TryReadPoint(const uint8_t *data, size_t size, vibe::Vec2 &point) {
+	// A header and two to four ordinates; code 1, 1001, 2001 or 3001
+	constexpr size_t LEAST = 5 + 2 * sizeof(double), MOST = LEAST + 2 * sizeof(double);
+	if (size < LEAST || size > MOST || data[0] != 1) {
+		return false;
+	}
+	uint32_t code;
+	std::memcpy(&code, data + 1, sizeof(code));
+	if (code % 1000 != 1) {
+		return false;
+	}
+	point.x = LoadDouble(data + 5);
+	point.y = LoadDouble(data + 13);
+	return vibe::IsFinite(point.x) && vibe::IsFinite(point.y);
+}
+
 // The errors, out of line
 namespace wkb_error {
 [[noreturn]] void Truncated(size_t offset, size_t size, uint64_t needed);

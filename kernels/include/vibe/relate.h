@@ -412,15 +412,20 @@ private:
 		return !(hi == lo + 1 || (lo == ring.begin && hi + 2 == ring.end));
 	}
 
+	//! A contact as shape `number` sees it: with its own edge first
+	VIBE_HD EdgeContact ContactOf(int number, u32 i) const {
+		EdgeContact c = work.contacts[i];
+		c.shape = (u8)(1 - number);
+		if (number == 1) {
+			Swap(c.edge, c.other);
+		}
+		return c;
+	}
+
 	VIBE_HD_NOINLINE void CollectWalk(int number) {
 		work.walk.Clear();
 		for (u32 i = 0; i < work.contacts.Size(); i++) {
-			EdgeContact c = work.contacts[i];
-			c.shape = (u8)(1 - number);
-			if (number == 1) {
-				Swap(c.edge, c.other);
-			}
-			work.walk.Push(c);
+			work.walk.Push(ContactOf(number, i));
 		}
 		const ShapeView &s = *shape[number];
 		if (s.mixed && s.element_count > 0) {
@@ -1023,11 +1028,7 @@ private:
 		edge = number == 0 ? work.contacts[0].edge : work.contacts[0].other;
 		work.walk.Clear();
 		for (u32 i = 0; i < work.contacts.Size(); i++) {
-			EdgeContact c = work.contacts[i];
-			c.shape = (u8)(1 - number);
-			if (number == 1) {
-				Swap(c.edge, c.other);
-			}
+			EdgeContact c = ContactOf(number, i);
 			if (c.edge == edge) {
 				work.walk.Push(c);
 			}

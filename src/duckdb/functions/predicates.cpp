@@ -10,23 +10,8 @@ namespace duckdb {
 
 namespace {
 
-using vibe::Location;
 using vibe::Predicate;
-
-//! The answers for a point against an area, by where the point lies
-struct PointInArea {
-	bool answer[3];
-
-	PointInArea(Predicate predicate, bool point_is_left) {
-		using namespace vibe;
-		for (auto location : {LOC_INTERIOR, LOC_BOUNDARY, LOC_EXTERIOR}) {
-			Matrix matrix = Cell(LOC_INTERIOR, location, 0) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2) |
-			                Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
-			answer[location] =
-			    point_is_left ? Holds(predicate, matrix, 0, 2) : Holds(predicate, Transpose(matrix), 2, 0);
-		}
-	}
-};
+using vibespatial::PointInArea;
 
 //===----------------------------------------------------------------------===//
 // ST_Within and the other eleven

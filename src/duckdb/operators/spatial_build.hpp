@@ -84,9 +84,6 @@ public:
 	idx_t Count() const {
 		return locations.size();
 	}
-	idx_t Bytes() const {
-		return rows->SizeInBytes();
-	}
 	const TupleDataCollection &Rows() const {
 		return *rows;
 	}

@@ -328,7 +328,6 @@ idx_t SpatialGroups::Emit(idx_t begin, DataChunk &result) {
 		}
 		DataChunk values;
 		numbers->Values().InitializeScanChunk(values);
-		ColumnDataScanState scan;
 		SelectionVector rows(STANDARD_VECTOR_SIZE);
 		for (idx_t i = 0; i < count; i++) {
 			rows.set_index(i, groups[i] - begin);

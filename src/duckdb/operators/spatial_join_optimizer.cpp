@@ -1,9 +1,7 @@
 #include "duckdb/operators/operators.hpp"
 
 #include "duckdb/operators/spatial_join_logical.hpp"
-#include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
-#include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/joinside.hpp"

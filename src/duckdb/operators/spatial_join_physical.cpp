@@ -383,10 +383,7 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 		return;
 	}
 	if (op.condition.limit_from == JoinLimit::CONSTANT) {
-		auto by = op.condition.limit * (1 + 1e-9);
-		constexpr double INF = std::numeric_limits<double>::infinity();
-		box = vibe::Box {std::nextafter(box.min_x - by, -INF), std::nextafter(box.min_y - by, -INF),
-		                 std::nextafter(box.max_x + by, INF), std::nextafter(box.max_y + by, INF)};
+		box = vibespatial::Grow(box, op.condition.limit);
 	}
 	for (auto &scan : op.probe_scans) {
 		vector<unique_ptr<Expression>> arguments;

@@ -49,21 +49,8 @@ static constexpr uint64_t WORK_PER_POLL = 1u << 20;
 //===----------------------------------------------------------------------===//
 namespace {
 
-constexpr size_t POINT_BYTES = 21;
-
-//! A POINT with X and Y in front, finite
 inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
-	if (row.size < POINT_BYTES || row.size > POINT_BYTES + 2 * sizeof(double)) {
-		return false;
-	}
-	uint32_t code;
-	std::memcpy(&code, row.data + 1, sizeof(code));
-	if (code % 1000 != 1) {
-		return false;
-	}
-	point.x = LoadDouble(row.data + 5);
-	point.y = LoadDouble(row.data + 13);
-	return vibe::IsFinite(point.x) && vibe::IsFinite(point.y);
+	return TryReadPoint(row.data, row.size, point);
 }
 
 inline void Prefetch(const JoinRow &row) {
@@ -107,19 +94,6 @@ bool IsAreaType(const JoinRow &row) {
 	return code % 1000 == 3 || code % 1000 == 6;
 }
 
-//! Everything within `distance` of a box, by the distances that are computed
-Box Grow(const Box &box, double distance) {
-	constexpr double INF = std::numeric_limits<double>::infinity();
-	double by = distance * (1 + 1e-9);
-	return Box {std::nextafter(box.min_x - by, -INF), std::nextafter(box.min_y - by, -INF),
-	            std::nextafter(box.max_x + by, INF), std::nextafter(box.max_y + by, INF)};
-}
-
-vibe::Matrix PointAreaMatrix(vibe::Location location) {
-	using namespace vibe;
-	return Cell(LOC_INTERIOR, location, 0) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2) | Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
-}
-
 bool IsSingleArea(const ShapeView &view) {
 	return view.element_count == 1 && !view.mixed && view.dimension == 2;
 }
@@ -134,6 +108,13 @@ size_t ShapeBytes(const ShapeView &view) {
 //===----------------------------------------------------------------------===//
 // The index
 //===----------------------------------------------------------------------===//
+Box Grow(const Box &box, double distance) {
+	constexpr double INF = std::numeric_limits<double>::infinity();
+	double by = distance * (1 + 1e-9);
+	return Box {std::nextafter(box.min_x - by, -INF), std::nextafter(box.min_y - by, -INF),
+	            std::nextafter(box.max_x + by, INF), std::nextafter(box.max_y + by, INF)};
+}
+
 double JoinCondition::Effective(double value) const {
 	if (value != value) {
 		return compared ? std::numeric_limits<double>::infinity() : -1;
@@ -175,9 +156,8 @@ JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std
 	for (auto &term : condition.any_of) {
 		if (term.kind == JoinTerm::RELATE) {
 			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
-				auto matrix = PointAreaMatrix(location);
-				answers.point_probes[location] |= vibe::Holds(term.predicate, matrix, 0, 2);
-				answers.area_probes[location] |= vibe::Holds(term.predicate, vibe::Transpose(matrix), 2, 0);
+				answers.point_probes[location] |= PointInArea(term.predicate, true).answer[location];
+				answers.area_probes[location] |= PointInArea(term.predicate, false).answer[location];
 			}
 			answers.equal_points |= vibe::Holds(term.predicate, vibe::Cell(0, 0, 0) | vibe::Cell(2, 2, 2), 0, 0);
 			empty_equals_empty |= term.predicate == vibe::PREDICATE_EQUALS;

@@ -62,6 +62,15 @@ vibe::Location Locate(const vibe::ShapeView &shape, const vibe::Vec2 &point, Rel
 	return vibe::Relater<GrowingArray>(shape, shape, vibe::Target {0, 0, 0}, scratch).Locate(shape, point);
 }
 
+PointInArea::PointInArea(Predicate predicate, bool point_is_left) {
+	using namespace vibe;
+	for (auto location : {LOC_INTERIOR, LOC_BOUNDARY, LOC_EXTERIOR}) {
+		Matrix matrix =
+		    Cell(LOC_INTERIOR, location, 0) | Cell(LOC_EXTERIOR, LOC_INTERIOR, 2) | Cell(LOC_EXTERIOR, LOC_BOUNDARY, 1);
+		answer[location] = point_is_left ? Holds(predicate, matrix, 0, 2) : Holds(predicate, Transpose(matrix), 2, 0);
+	}
+}
+
 std::string MatrixToString(Matrix matrix) {
 	std::string text(9, 'F');
 	for (int i = 0; i < 9; i++) {

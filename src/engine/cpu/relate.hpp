@@ -48,6 +48,13 @@ vibe::Matrix Relate(const vibe::ShapeView &a, const vibe::ShapeView &b, RelateSc
 //! One predicate: looks no further than it must
 bool Evaluate(vibe::Predicate predicate, const vibe::ShapeView &a, const vibe::ShapeView &b, RelateScratch &scratch);
 
+//! The answers for a point against an area, by where the point lies
+struct PointInArea {
+	bool answer[3];
+
+	PointInArea(vibe::Predicate predicate, bool point_is_left);
+};
+
 //! Where a point lies
 vibe::Location Locate(const vibe::ShapeView &shape, const vibe::Vec2 &point, RelateScratch &scratch);
 
