@@ -263,6 +263,76 @@ TEST_CASE("Rows that are done are passed over, and cancelling stops a probe", "[
 	CHECK_THROWS_AS(probe_for_ever(), Cancelled);
 }
 
+TEST_CASE("Threads that share a tile find what one finds", "[join]") {
+	Rows probe(RandomRows(40, 700, false)), build(RandomRows(41, 90, false));
+	std::vector<double> limits(probe.rows.size());
+	for (size_t i = 0; i < limits.size(); i++) {
+		limits[i] = double(i % 40); // the large ones are near everything: more pairs than a share finds at once
+	}
+	bool done[700];
+	for (size_t i = 0; i < 700; i++) {
+		done[i] = i % 3 == 0;
+	}
+	for (bool near : {false, true}) {
+		JoinCondition condition;
+		condition.any_of = {Relating(vibe::PREDICATE_INTERSECTS)};
+		if (near) {
+			condition.limit_from = JoinLimit::PROBE;
+			condition.any_of = {JoinTerm {JoinTerm::DISTANCE, vibe::PREDICATE_INTERSECTS, false}};
+		}
+		JoinIndex index(condition, build.rows, {});
+		ThreeThreads threads;
+		index.Build(threads);
+		std::multiset<Pair> expected;
+		JoinProbe alone(index, [] {});
+		JoinShares together(
+		    index, [] {}, [&](const std::function<void(Parallel &)> &work) { work(threads); });
+		uint32_t left[300], right[300];
+		for (int tile = 0; tile < 2; tile++) { // a second one finds nothing left of the first
+			const size_t rows = tile == 0 ? 700 : 300;
+			expected.clear();
+			alone.Begin(probe.rows.data(), rows, limits.data(), done);
+			while (auto count = alone.Next(left, right, 300)) {
+				for (size_t i = 0; i < count; i++) {
+					expected.insert(Pair(left[i], right[i]));
+				}
+			}
+			CHECK(expected.size() > (near ? rows * 30 : rows));
+			together.Begin(probe.rows.data(), rows, limits.data(), done);
+			std::multiset<Pair> found;
+			while (auto count = together.Next(left, right, 300)) {
+				for (size_t i = 0; i < count; i++) {
+					found.insert(Pair(left[i], right[i]));
+				}
+			}
+			CHECK((found == expected));
+			CHECK(together.Next(left, right, 300) == 0);
+		}
+		if (near) { // else there are cells after a while
+			CHECK(together.Counts().candidates == alone.counts.candidates);
+			CHECK(together.Counts().exact_tests == alone.counts.exact_tests);
+		}
+
+		std::set<uint32_t> rows_expected, rows_found;
+		for (auto &pair : expected) {
+			rows_expected.insert(pair.first);
+		}
+		together.SetFirstOnly(true);
+		together.Begin(probe.rows.data(), 300, limits.data(), done);
+		while (auto count = together.Next(left, right, 300)) {
+			for (size_t i = 0; i < count; i++) {
+				CHECK(rows_found.insert(left[i]).second);
+			}
+		}
+		CHECK((rows_found == rows_expected));
+	}
+	CHECK_FALSE(JoinShares::Pays(probe.rows.data(), 10));
+	std::vector<JoinRow> points(2048, Rows({"POINT (1 2)"}).rows[0]);
+	CHECK_FALSE(JoinShares::Pays(points.data(), points.size()));
+	std::vector<JoinRow> squares(2048, Rows({"POLYGON ((0 0, 4 0, 4 4, 0 0))"}).rows[0]);
+	CHECK(JoinShares::Pays(squares.data(), squares.size()));
+}
+
 TEST_CASE("Unusable geometries are an error on either side", "[join]") {
 	Rows good({"POLYGON ((0 0, 4 0, 4 4, 0 0))"});
 	Rows bad({"POLYGON ((0 0, 4 0, nan 4, 0 0))"});

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -76,4 +77,52 @@ TEST_CASE("A poll that throws stops the work before its next step", "[shared_wor
 	});
 	CHECK_THROWS(work.Run([&](Parallel &parallel) { parallel.For(100, [&](size_t) { steps++; }); }));
 	CHECK(steps == 4);
+}
+
+TEST_CASE("Helpers do steps, go when their patience ends, and never lead", "[shared_work]") {
+	using std::chrono::milliseconds;
+	SharedWork work(2);
+	std::atomic<int> returned {0}, again {0};
+	work.Help(milliseconds(1), [&] { again++; }); // nobody leads yet
+	CHECK(again == 1);
+
+	// Two steps that wait for each other: only two threads get past them
+	std::atomic<int> inside {0};
+	std::thread helper([&] {
+		work.Help(milliseconds(60000), [&] { again++; });
+		returned++;
+	});
+	work.Run([&](Parallel &parallel) {
+		parallel.For(2, [&](size_t) {
+			inside++;
+			while (inside < 2) {
+				std::this_thread::yield();
+			}
+		});
+	});
+	helper.join();
+	CHECK(returned == 1);
+	CHECK(again == 1);
+	work.Help(milliseconds(60000), [&] { again++; }); // all is done
+	CHECK(again == 1);
+}
+
+TEST_CASE("What a helper's step throws, the leader throws", "[shared_work]") {
+	SharedWork work(2);
+	const auto leader = std::this_thread::get_id();
+	std::thread helper([&] { work.Help(std::chrono::milliseconds(60000), [] {}); });
+	std::atomic<bool> thrown {false};
+	CHECK_THROWS_AS(work.Run([&](Parallel &parallel) {
+		parallel.For(2, [&](size_t) {
+			if (std::this_thread::get_id() != leader) {
+				thrown = true;
+				throw std::runtime_error("helper");
+			}
+			while (!thrown) {
+				std::this_thread::yield();
+			}
+		});
+	}),
+	                std::runtime_error);
+	helper.join();
 }

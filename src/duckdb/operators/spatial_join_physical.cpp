@@ -192,13 +192,14 @@ struct BuildSample {
 class SpatialJoinGlobalSink : public GlobalSinkState {
 public:
 	SpatialJoinGlobalSink(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
+	    : threads(context), rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
 	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
 		}
 	}
 
+	TaskThreads threads;
 	mutex lock;
 	unique_ptr<TupleDataCollection> rows;
 	std::atomic<idx_t> row_count {0};
@@ -411,13 +412,12 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	if (parts > 1) {
 		global.partitions =
 		    make_uniq<SpatialPartitions>(context, *this, global.sample.boxes, global.sample.weights, parts);
-		RunOnTasks(context, [&](vibespatial::Parallel &parallel) {
-			global.partitions->CutBuild(parallel, std::move(global.rows));
-		});
+		global.threads.Run(
+		    [&](vibespatial::Parallel &parallel) { global.partitions->CutBuild(parallel, std::move(global.rows)); });
 		return SinkFinalizeType::READY;
 	}
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
-	RunOnTasks(context, [&](vibespatial::Parallel &parallel) {
+	global.threads.Run([&](vibespatial::Parallel &parallel) {
 		global.build->Build(parallel, children[0].get().estimated_cardinality);
 	});
 	if (has_aggregate) {
@@ -436,7 +436,8 @@ namespace {
 class SpatialJoinOperatorState : public CachingOperatorState {
 public:
 	SpatialJoinOperatorState(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : probe(context, op), gather(*op.layout, op.right_columns) {
+	    : probe(context, op, op.sink_state->Cast<SpatialJoinGlobalSink>().threads),
+	      gather(*op.layout, op.right_columns) {
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
 		}
@@ -687,7 +688,7 @@ public:
 		if (!global.sink.partitions) {
 			return;
 		}
-		probe = make_uniq<SpatialProbe>(context, op);
+		probe = make_uniq<SpatialProbe>(context, op, global.sink.threads);
 		reader = make_uniq<RowReader>(*global.sink.partitions->probe_layout);
 		chunk.InitializeEmpty(op.children[0].get().types);
 		if (op.has_aggregate) {

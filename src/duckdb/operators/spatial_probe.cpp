@@ -1,14 +1,13 @@
 #include "duckdb/operators/spatial_probe.hpp"
 
-#include "duckdb/operators/task_parallel.hpp"
-
 #include <chrono>
 
 namespace duckdb {
 
-SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op)
-    : probe_rows(STANDARD_VECTOR_SIZE), context(context), op(op), key_executor(context, op.probe_keys),
-      residual_gather(*op.layout, op.residual_right), residual_sel(STANDARD_VECTOR_SIZE) {
+SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads)
+    : probe_rows(STANDARD_VECTOR_SIZE), context(context), op(op), threads(threads),
+      key_executor(context, op.probe_keys), residual_gather(*op.layout, op.residual_right),
+      residual_sel(STANDARD_VECTOR_SIZE) {
 	vector<LogicalType> types;
 	for (auto &key : op.probe_keys) {
 		types.push_back(key->return_type);
@@ -67,13 +66,25 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 	if (!same) {
 		if (probe) {
 			counts.Add(probe->counts);
+			counts.Add(shares->Counts());
 		}
+		bool first_only = one_is_enough && !op.residual && !partitions;
 		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), CancelPoll(context));
 		probe->SetOrdered(op.deterministic);
-		probe->SetFirstOnly(one_is_enough && !op.residual && !partitions);
+		probe->SetFirstOnly(first_only);
+		shares = make_uniq<vibespatial::JoinShares>(
+		    build->Index(), CancelPoll(context),
+		    [&](const std::function<void(vibespatial::Parallel &)> &work) { threads.Run(work); });
+		shares->SetFirstOnly(first_only);
 	}
 	probed_rows += input->size();
-	probe->Begin(tile, input->size(), Limits(), one_is_enough ? found : nullptr);
+	auto done = one_is_enough ? found : nullptr;
+	shared = threads.Count() > 1 && !op.deterministic && vibespatial::JoinShares::Pays(tile, input->size());
+	if (shared) {
+		shares->Begin(tile, input->size(), Limits(), done);
+	} else {
+		probe->Begin(tile, input->size(), Limits(), done);
+	}
 }
 
 //! A pair is found in every part that both its rows are in, and kept in one
@@ -130,7 +141,8 @@ idx_t SpatialProbe::Next() {
 		if (context.IsInterrupted()) {
 			throw InterruptException();
 		}
-		idx_t count = probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+		idx_t count = shared ? shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE)
+		                     : probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
 		if (count == 0) {
 			return 0;
 		}

@@ -7,13 +7,14 @@
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/operators/spatial_build.hpp"
 #include "duckdb/operators/spatial_partitions.hpp"
+#include "duckdb/operators/task_parallel.hpp"
 
 namespace duckdb {
 
 //! One thread's probes: the pairs of a chunk and a build side that meet the whole condition
 class SpatialProbe {
 public:
-	SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op);
+	SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads);
 
 	//! The keys of a chunk, to be probed or cut
 	void SetInput(DataChunk &input);
@@ -47,6 +48,7 @@ public:
 		total.Add(counts);
 		if (probe) {
 			total.Add(probe->counts);
+			total.Add(shares->Counts());
 		}
 	}
 	idx_t probed_rows = 0;
@@ -59,13 +61,17 @@ private:
 
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
+	TaskThreads &threads;
 	optional_ptr<SpatialBuild> build;
 	optional_ptr<DataChunk> input;
 	ExpressionExecutor key_executor;
 	DataChunk keys;
 	vibespatial::JoinRow tile[STANDARD_VECTOR_SIZE];
 	double limits[STANDARD_VECTOR_SIZE];
+	//! Of the current build: by this thread, or together with others
 	unique_ptr<vibespatial::JoinProbe> probe;
+	unique_ptr<vibespatial::JoinShares> shares;
+	bool shared = false;
 	optional_ptr<const SpatialPartitions> partitions;
 	uint32_t part = 0;
 	//! Of the builds before

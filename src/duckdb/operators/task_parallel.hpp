@@ -4,10 +4,12 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/execution/executor.hpp"
 #include "duckdb/main/client_context.hpp"
-#include "duckdb/parallel/task_executor.hpp"
 #include "duckdb/parallel/task_scheduler.hpp"
 #include "engine/cpu/shared_work.hpp"
+
+#include <chrono>
 
 namespace duckdb {
 
@@ -24,26 +26,60 @@ inline idx_t ThreadCount(ClientContext &context) {
 	return NumericCast<idx_t>(TaskScheduler::GetScheduler(context).NumberOfThreads());
 }
 
-//! Runs work of the engine on DuckDB's threads: the calling one, and those that are free
-inline void RunOnTasks(ClientContext &context, const std::function<void(vibespatial::Parallel &)> &work) {
-	struct Helper : public BaseExecutorTask {
-		Helper(TaskExecutor &executor, vibespatial::SharedWork &shared,
-		       const std::function<void(vibespatial::Parallel &)> &work)
-		    : BaseExecutorTask(executor), shared(shared), work(work) {
-		}
-		void ExecuteTask() override {
-			shared.Run(work);
-		}
-		vibespatial::SharedWork &shared;
-		const std::function<void(vibespatial::Parallel &)> &work;
-	};
-	auto threads = ThreadCount(context);
-	vibespatial::SharedWork shared(threads, CancelPoll(context));
-	TaskExecutor executor(context);
-	for (idx_t i = 0; i < threads; i++) {
-		executor.ScheduleTask(make_uniq<Helper>(executor, shared, work));
+//! DuckDB's threads for the work of one operator: the calling one, and those that are free
+class TaskThreads {
+public:
+	explicit TaskThreads(ClientContext &context)
+	    : context(context), threads(ThreadCount(context)), waiting(make_shared_ptr<atomic<idx_t>>(idx_t(0))) {
 	}
-	executor.WorkOnTasks();
-}
+
+	idx_t Count() const {
+		return threads;
+	}
+	//! Returns when the work is done; waits for no thread that has not begun to help
+	void Run(const std::function<void(vibespatial::Parallel &)> &work) {
+		auto shared = make_shared_ptr<vibespatial::SharedWork>(threads, CancelPoll(context));
+		// Tasks of the query itself: the client's thread looks for no others, and would turn in circles meanwhile
+		auto &producer = Executor::Get(context).GetToken();
+		auto &scheduler = TaskScheduler::GetScheduler(context);
+		// No more than there are threads, however often work is shared while all of them are busy
+		while (*waiting + 1 < threads) {
+			++*waiting;
+			scheduler.ScheduleTask(producer, make_shared_ptr<Helper>(scheduler, producer, shared, waiting));
+		}
+		shared->Run(work);
+	}
+
+private:
+	//! May be run when the work is done and the query is gone
+	class Helper : public Task {
+	public:
+		Helper(TaskScheduler &scheduler, ProducerToken &producer, shared_ptr<vibespatial::SharedWork> work,
+		       shared_ptr<atomic<idx_t>> waiting)
+		    : scheduler(scheduler), producer(producer), work(std::move(work)), waiting(std::move(waiting)) {
+		}
+		TaskExecutionResult Execute(TaskExecutionMode) override {
+			--*waiting;
+			// A thread that is needed elsewhere, or has a signal to answer, does not stay for long
+			constexpr std::chrono::milliseconds PATIENCE {50};
+			work->Help(PATIENCE, [&] {
+				++*waiting;
+				scheduler.ScheduleTask(producer, shared_from_this());
+			});
+			return TaskExecutionResult::TASK_FINISHED;
+		}
+
+	private:
+		TaskScheduler &scheduler;
+		ProducerToken &producer;
+		shared_ptr<vibespatial::SharedWork> work;
+		shared_ptr<atomic<idx_t>> waiting;
+	};
+
+	ClientContext &context;
+	const idx_t threads;
+	//! Helpers that no thread has taken yet
+	shared_ptr<atomic<idx_t>> waiting;
+};
 
 } // namespace duckdb

@@ -41,6 +41,8 @@ static constexpr size_t ROWS_TO_SORT = 64;
 //! Bytes that are fetched ahead of one row, and candidates of one row
 static constexpr uint32_t PREFETCH_BYTES = 1024;
 static constexpr size_t PREFETCH_CANDIDATES = 8;
+//! Bytes of a tile that other threads are asked to help with: more than a tile of points has
+static constexpr size_t BYTES_TO_SHARE = 64 * 1024;
 //! Work between two polls, in steps of about 10 ns
 static constexpr uint64_t WORK_PER_POLL = 1u << 20;
 
@@ -809,6 +811,81 @@ bool JoinProbe::Matches(uint32_t build_row) {
 		relate |= term.kind == JoinTerm::RELATE;
 	}
 	return relate && MatchesRelate(build_row);
+}
+
+//===----------------------------------------------------------------------===//
+// Probing together
+//===----------------------------------------------------------------------===//
+JoinShares::JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads)
+    : index(index), poll(poll), threads(std::move(threads)) {
+}
+
+bool JoinShares::Pays(const JoinRow *tile, size_t count) {
+	size_t bytes = 0;
+	for (size_t i = 0; i < count; i++) {
+		bytes += tile[i].data ? tile[i].size : 0;
+	}
+	return count > ROWS_PER_SHARE && bytes >= BYTES_TO_SHARE;
+}
+
+void JoinShares::SetFirstOnly(bool value) {
+	first_only = value;
+}
+
+void JoinShares::Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done) {
+	share_count = (count + ROWS_PER_SHARE - 1) / ROWS_PER_SHARE;
+	while (shares.size() < share_count) {
+		shares.push_back(std::make_unique<Share>(index, poll));
+	}
+	for (size_t i = 0; i < share_count; i++) {
+		auto &share = *shares[i];
+		const size_t begin = i * ROWS_PER_SHARE;
+		share.first_row = static_cast<uint32_t>(begin);
+		share.probe.SetFirstOnly(first_only);
+		share.probe.Begin(tile + begin, std::min(ROWS_PER_SHARE, count - begin),
+		                  row_limits ? row_limits + begin : nullptr, done ? done + begin : nullptr);
+		share.found = share.given = 0;
+		share.more = true;
+	}
+}
+
+size_t JoinShares::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity) {
+	while (true) {
+		size_t given = 0;
+		bool more = false;
+		for (size_t i = 0; i < share_count; i++) {
+			auto &share = *shares[i];
+			const size_t some = std::min(capacity - given, share.found - share.given);
+			for (size_t k = 0; k < some; k++) {
+				probe_rows[given + k] = share.first_row + share.probe_rows[share.given + k];
+				build_rows[given + k] = share.build_rows[share.given + k];
+			}
+			share.given += some;
+			given += some;
+			more |= share.more;
+		}
+		if (given > 0 || !more) {
+			return given;
+		}
+		threads([&](Parallel &parallel) {
+			parallel.For(share_count, [&](size_t i) {
+				auto &share = *shares[i];
+				if (share.more) {
+					share.found = share.probe.Next(share.probe_rows, share.build_rows, PAIRS_AT_ONCE);
+					share.given = 0;
+					share.more = share.found == PAIRS_AT_ONCE;
+				}
+			});
+		});
+	}
+}
+
+JoinCounts JoinShares::Counts() const {
+	JoinCounts total;
+	for (auto &share : shares) {
+		total.Add(share->probe.counts);
+	}
+	return total;
 }
 
 } // namespace vibespatial

@@ -258,4 +258,49 @@ private:
 	uint64_t work = 0;
 };
 
+//! One tile at a time, probed by all threads that are free. It is cut into shares that find their pairs on their own.
+class JoinShares {
+public:
+	//! Runs work on the threads that there are
+	typedef std::function<void(const std::function<void(Parallel &)> &)> Threads;
+
+	JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads);
+
+	//! As those of a JoinProbe. Rows come in no order; those that are marked in `done` while the tile is worked on may come.
+	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done);
+	void SetFirstOnly(bool value);
+	size_t Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
+
+	JoinCounts Counts() const;
+
+	//! Is it work enough to share? Points are probed sooner than another thread comes
+	static bool Pays(const JoinRow *tile, size_t count);
+
+private:
+	static constexpr size_t ROWS_PER_SHARE = 256;
+	//! That a share finds before it waits until they are taken
+	static constexpr size_t PAIRS_AT_ONCE = 2048;
+
+	struct Share {
+		Share(JoinIndex &index, const std::function<void()> &poll) : probe(index, poll) {
+			probe.SetOrdered(false);
+		}
+		JoinProbe probe;
+		uint32_t first_row = 0;
+		size_t found = 0;
+		size_t given = 0;
+		bool more = false;
+		uint32_t probe_rows[PAIRS_AT_ONCE];
+		uint32_t build_rows[PAIRS_AT_ONCE];
+	};
+
+	JoinIndex &index;
+	const std::function<void()> poll;
+	const Threads threads;
+	bool first_only = false;
+	std::vector<std::unique_ptr<Share>> shares;
+	//! Of this tile
+	size_t share_count = 0;
+};
+
 } // namespace vibespatial

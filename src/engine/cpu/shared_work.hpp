@@ -7,6 +7,7 @@
 
 #include "engine/cpu/parallel.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -47,6 +48,23 @@ public:
 		}
 		if (error) {
 			std::rethrow_exception(error);
+		}
+	}
+
+	//! Takes part until all is done. When `patience` runs out before, calls `again`, while the work cannot end, and returns.
+	void Help(std::chrono::milliseconds patience, const std::function<void()> &again) {
+		const auto until = std::chrono::steady_clock::now() + patience;
+		std::unique_lock<std::mutex> guard(lock);
+		while (state != State::DONE) {
+			if (std::chrono::steady_clock::now() >= until) {
+				again();
+				return;
+			}
+			if (next < count) {
+				Take(guard);
+			} else {
+				changed.wait_until(guard, until);
+			}
 		}
 	}
 
