@@ -18,6 +18,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
+#include "geometry/lanes.hpp"
 #include "vibe/shape.h"
 
 #include <cstdint>
@@ -86,7 +87,7 @@ private:
 		uint32_t *words; // row after row
 
 		static uint32_t Place(double at, uint32_t last) {
-			// NaN becomes 0; two comparisons that need no branch
+			// NaN becomes 0
 			const double most = static_cast<int32_t>(last);
 			at = at > 0 ? at : 0;
 			return static_cast<uint32_t>(static_cast<int32_t>(at < most ? at : most));
@@ -99,6 +100,18 @@ private:
 		}
 		size_t CellOf(uint32_t column, uint32_t row) const {
 			return size_t(row) * (size_t(last_column) + 1) + column;
+		}
+		//! That of Column() and Row(), without branches: compilers do make some of Place(), and where a point lies cannot be
+		//! foretold
+		size_t CellOf(const vibe::Vec2 &p) const {
+			const Lanes zero {0, 0};
+			const Lanes most {static_cast<double>(static_cast<int32_t>(last_column)),
+			                  static_cast<double>(static_cast<int32_t>(last_row))};
+			Lanes at = (Lanes {p.x, p.y} - Lanes {min_x, min_y}) * Lanes {columns_per_x, rows_per_y};
+			at = at > zero ? at : zero;
+			at = at < most ? at : most;
+			return CellOf(static_cast<uint32_t>(static_cast<int32_t>(at[0])),
+			              static_cast<uint32_t>(static_cast<int32_t>(at[1])));
 		}
 		//! Lies in its cell with much room for rounding
 		vibe::Vec2 Reference(uint32_t column, uint32_t row) const {
@@ -216,10 +229,10 @@ void CellIndex::Locate(const vibe::Vec2 &p, HIT &&hit) const {
 		return;
 	}
 	const Grid *grid = &top;
-	uint32_t word = grid->words[grid->CellOf(grid->Column(p.x), grid->Row(p.y))];
+	uint32_t word = grid->words[grid->CellOf(p)];
 	while (word >> KIND_SHIFT == GRID) {
 		grid = reinterpret_cast<const Grid *>(At(word & MAX_VALUE));
-		word = grid->words[grid->CellOf(grid->Column(p.x), grid->Row(p.y))];
+		word = grid->words[grid->CellOf(p)];
 	}
 	Answer(word, *grid, p, hit);
 }
@@ -230,20 +243,28 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 	const uint32_t *cell[BLOCK];
 	const Grid *grid[BLOCK];
 	uint32_t word[BLOCK];
-	uint8_t waiting[BLOCK];
+	uint8_t answering[BLOCK]; // points whose cells know anything
+	uint8_t waiting[BLOCK];   // those of them whose cells have grids
+	const Lanes low {box.min_x, box.min_y}, high {box.max_x, box.max_y};
 	for (size_t begin = 0; begin < count; begin += BLOCK) {
 		const size_t here = count - begin < BLOCK ? count - begin : BLOCK;
-		static constexpr uint32_t OUTSIDE = 0;
+		// Points outside the box have a cell too; what it says is blanked out
 		for (size_t i = 0; i < here; i++) {
-			const vibe::Vec2 p {x[begin + i], y[begin + i]};
-			const bool inside = box.Covers(p.x, p.y);
-			cell[i] = inside ? &top.words[top.CellOf(top.Column(p.x), top.Row(p.y))] : &OUTSIDE;
-			grid[i] = &top;
+			const Lanes p {x[begin + i], y[begin + i]};
+			cell[i] = &top.words[top.CellOf(vibe::Vec2 {p[0], p[1]})];
 			__builtin_prefetch(cell[i]);
+			const auto inside = (p >= low) & (p <= high);
+			word[i] = static_cast<uint32_t>(inside[0] & inside[1]);
 		}
-		size_t left = 0;
+		size_t answers = 0, left = 0;
 		for (size_t i = 0; i < here; i++) {
-			word[i] = *cell[i];
+			word[i] &= *cell[i];
+			answering[answers] = static_cast<uint8_t>(i);
+			answers += word[i] != 0;
+		}
+		for (size_t k = 0; k < answers; k++) {
+			const size_t i = answering[k];
+			grid[i] = &top;
 			if (word[i] >> KIND_SHIFT >= LIST) {
 				const Unit *next = At(word[i] & MAX_VALUE);
 				__builtin_prefetch(next);
@@ -257,7 +278,7 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 				const size_t i = waiting[k];
 				const vibe::Vec2 p {x[begin + i], y[begin + i]};
 				grid[i] = reinterpret_cast<const Grid *>(At(word[i] & MAX_VALUE));
-				cell[i] = &grid[i]->words[grid[i]->CellOf(grid[i]->Column(p.x), grid[i]->Row(p.y))];
+				cell[i] = &grid[i]->words[grid[i]->CellOf(p)];
 				__builtin_prefetch(cell[i]);
 			}
 			size_t still = 0;
@@ -274,22 +295,22 @@ void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &
 			}
 			left = still;
 		}
-		for (size_t i = 0; i < here; i++) {
+		for (size_t k = 0; k < answers; k++) {
+			const size_t i = answering[k];
 			if (word[i] >> KIND_SHIFT == LIST) {
 				const List &list = *reinterpret_cast<const List *>(At(word[i] & MAX_VALUE));
 				const Partial *partials = reinterpret_cast<const Partial *>(&list + 1);
-				for (uint32_t k = 0; k < list.partial_count && k < 4; k++) {
-					const vibe::Vec2 *first = &vertices[partials[k].begin];
-					__builtin_prefetch(first);
-					__builtin_prefetch(first + 4);
+				for (uint32_t n = 0; n < list.partial_count && n < 4; n++) {
+					const vibe::Vec2 *edges = &vertices[partials[n].begin];
+					__builtin_prefetch(edges);
+					__builtin_prefetch(edges + 4);
 				}
 			}
 		}
-		for (size_t i = 0; i < here; i++) {
-			if (word[i] != 0) {
-				auto hit_point = [&](uint32_t area, vibe::Location location) { return hit(begin + i, area, location); };
-				Answer(word[i], *grid[i], vibe::Vec2 {x[begin + i], y[begin + i]}, hit_point);
-			}
+		for (size_t k = 0; k < answers; k++) {
+			const size_t i = answering[k];
+			auto hit_point = [&](uint32_t area, vibe::Location location) { return hit(begin + i, area, location); };
+			Answer(word[i], *grid[i], vibe::Vec2 {x[begin + i], y[begin + i]}, hit_point);
 		}
 	}
 }
