@@ -251,3 +251,21 @@ def test_progress(connect):
         known = [value for value in seen if value >= 0]
         assert known == sorted(known) and known[-1] <= 100
         assert len({value for value in known if 0 < value < 100}) > 2, known
+
+
+ASKED = """
+import sys, duckdb
+con = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+con.execute(f"LOAD '{sys.argv[1]}'")
+con.execute("SET threads = 4; SET enable_progress_bar = true; SET enable_progress_bar_print = false; SET progress_bar_time = 0")
+con.execute("SET vibe_join_partitions = 4")
+con.execute("CREATE TABLE p AS SELECT ST_MakeEnvelope(i % 50, i // 50, i % 50 + 0.5, i // 50 + 0.5) AS g FROM range(3000) t(i)")
+for _ in range(100):
+    print(con.execute("SELECT count(*) FROM p a FULL JOIN p b ON ST_Intersects(a.g, b.g)").fetchone()[0])
+"""
+
+
+def test_progress_of_parts(extension):
+    """Asking how far a join is while its threads wake each other does not stop them."""
+    done = subprocess.run([sys.executable, "-c", ASKED, str(extension)], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert done.stdout.split() == ["3000"] * 100

@@ -670,8 +670,9 @@ public:
 	SpatialJoinGlobalSink &sink;
 	const idx_t threads;
 	Phase phase = Phase::PARTS;
-	idx_t unit_count = 0;
-	idx_t next_unit = 0;
+	//! Written under the lock
+	std::atomic<idx_t> unit_count {0};
+	std::atomic<idx_t> next_unit {0};
 	//! Threads with work of this phase
 	idx_t busy = 0;
 	shared_ptr<PartJoin> current;
@@ -908,11 +909,11 @@ unique_ptr<LocalSourceState> PhysicalSpatialJoin::GetLocalSourceState(ExecutionC
 }
 
 ProgressData PhysicalSpatialJoin::GetProgress(ClientContext &, GlobalSourceState &gstate) const {
+	// Without the lock: DuckDB asks under the one of its executor, which a thread takes that wakes others under ours
 	auto &global = gstate.Cast<SpatialJoinGlobalSource>();
-	auto guard = global.Lock();
 	ProgressData result;
-	result.total = static_cast<double>(MaxValue<idx_t>(1, global.unit_count));
-	result.done = MinValue(result.total, static_cast<double>(global.next_unit));
+	result.total = static_cast<double>(MaxValue<idx_t>(1, global.unit_count.load()));
+	result.done = MinValue(result.total, static_cast<double>(global.next_unit.load()));
 	return result;
 }
 
