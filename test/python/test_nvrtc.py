@@ -1,12 +1,20 @@
-"""The geometry core compiles with NVRTC, as the GPU engine will compile it: no GPU is needed for that."""
+"""The units compile with NVRTC, as the GPU engine will compile them, and units.json says what is in them. No GPU is needed."""
 import ctypes
+import json
 import pathlib
+import re
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "test" / "kernels" / "headers.cu"
-ENTRY_POINTS = ["orient2d", "relate", "distance", "ring_area"]
+KERNELS = ROOT / "kernels"
+UNITS = json.loads((KERNELS / "units.json").read_text())
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
+OPERATORS = {"box_index", "spatial_join", "knn", "overlay", "union_agg", "scalar"}
+ALGORITHMS = {
+    "scan", "three_way_partition", "reduce", "segmented_reduce", "binary_search", "radix_sort", "merge_sort",
+    "unique_by_key",
+}
 
 
 class Nvrtc:
@@ -26,7 +34,7 @@ class Nvrtc:
     def compile(self, source, options):
         program = ctypes.c_void_p()
         status = self.library.nvrtcCreateProgram(
-            ctypes.byref(program), source.encode(), b"headers.cu", 0, None, None
+            ctypes.byref(program), source.encode(), b"unit.cu", 0, None, None
         )
         assert status == 0
         options = [option.encode() for option in options]
@@ -36,19 +44,20 @@ class Nvrtc:
         return status, log, self.text(program, "CUBIN") if status == 0 else b""
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "sm_120"])
-def test_headers_compile(nvrtc, architecture):
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("unit", UNITS["units"], ids=lambda unit: unit["name"])
+def test_unit_compiles(nvrtc, unit, architecture):
     options = [
         f"--gpu-architecture={architecture}",
-        f"--include-path={ROOT / 'kernels' / 'include'}",
+        f"--include-path={KERNELS / 'include'}",
         "--std=c++17",
         "--fmad=false",
     ]
-    status, log, cubin = Nvrtc(nvrtc).compile(SOURCE.read_text(), options)
+    status, log, cubin = Nvrtc(nvrtc).compile((KERNELS / unit["source"]).read_text(), options)
     assert status == 0, log
     assert "warning" not in log, log
     assert cubin[:4] == b"\x7fELF"
-    for name in ENTRY_POINTS:
+    for name in unit["entry_points"]:
         assert name.encode() in cubin
 
 
@@ -56,3 +65,30 @@ def test_an_error_is_reported(nvrtc):
     status, log, _ = Nvrtc(nvrtc).compile("#include <vector>\n", ["--gpu-architecture=sm_90"])
     assert status != 0
     assert "vector" in log
+
+
+def test_units_are_the_files():
+    assert UNITS["format"] == 1
+    assert sorted(unit["source"] for unit in UNITS["units"]) == sorted(path.name for path in KERNELS.glob("*.cu"))
+    names = [entry["name"] for entry in UNITS["units"] + UNITS["specs"]]
+    names += [name for unit in UNITS["units"] for name in unit["entry_points"] if name != unit["name"]]
+    assert len(names) == len(set(names))
+    for unit in UNITS["units"]:
+        assert set(unit) == {"name", "source", "entry_points", "needed_by"}
+        assert unit["source"] == unit["name"] + ".cu"
+        text = (KERNELS / unit["source"]).read_text()
+        assert re.findall(r"__global__\s+void\s+(\w+)", text) == unit["entry_points"]
+        assert text.count("__global__") == text.count('extern "C" __global__ void ') == len(unit["entry_points"])
+
+
+def test_specs_and_operators():
+    assert len(UNITS["specs"]) == 18
+    for spec in UNITS["specs"]:
+        assert set(spec) - {"op"} == {"name", "algorithm", "types", "needed_by"}
+        assert spec["algorithm"] in ALGORITHMS
+        assert spec["name"].endswith("_".join(spec["types"]))
+    for entry in UNITS["units"] + UNITS["specs"]:
+        needed_by = entry["needed_by"]
+        assert needed_by and len(needed_by) == len(set(needed_by)) and set(needed_by) <= OPERATORS
+        # A join builds an index
+        assert "box_index" not in needed_by or "spatial_join" in needed_by

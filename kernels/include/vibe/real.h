@@ -51,10 +51,31 @@ VIBE_HD void CopyBytes(void *to, const void *from, u64 size) {
 }
 #endif
 
+//! A count at any address
+VIBE_HD u32 LoadCount(const u8 *at) {
+#if defined(__CUDACC_RTC__)
+	// A GPU loads whole words only: byte after byte, or the two words that hold a part of it
+	const u32 *words = (const u32 *)((u64)at & ~3ULL);
+	const u32 shift = ((u64)at & 3) * 8;
+	return shift == 0 ? words[0] : words[0] >> shift | words[1] << (32 - shift);
+#else
+	u32 value;
+	CopyBytes(&value, at, sizeof(value));
+	return value;
+#endif
+}
+
 //! A double at any address
 VIBE_HD double LoadDouble(const u8 *at) {
 	double value;
+#if defined(__CUDACC_RTC__)
+	const u64 *words = (const u64 *)((u64)at & ~7ULL);
+	const u32 shift = ((u64)at & 7) * 8;
+	const u64 bits = shift == 0 ? words[0] : words[0] >> shift | words[1] << (64 - shift);
+	CopyBytes(&value, &bits, sizeof(value));
+#else
 	CopyBytes(&value, at, sizeof(value));
+#endif
 	return value;
 }
 

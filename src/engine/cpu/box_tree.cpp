@@ -1,16 +1,18 @@
 #include "engine/cpu/box_tree.hpp"
 
+#include "vibe/curve.h"
+
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 namespace vibespatial {
 
 using vibe::Box;
+using vibe::NodeBox;
 
 namespace {
 
@@ -18,52 +20,18 @@ namespace {
 constexpr size_t STEP_ITEMS = 65536;
 constexpr size_t STEP_NODES = 4096;
 
-//! The next float towards zero's other side: up for direction 1, down for -1
-float Next(float value, int direction) {
-	if (value == 0) {
-		return static_cast<float>(direction) * std::numeric_limits<float>::denorm_min();
-	}
-	int32_t bits;
-	std::memcpy(&bits, &value, sizeof(bits));
-	bits += (value > 0) == (direction > 0) ? 1 : -1;
-	std::memcpy(&value, &bits, sizeof(bits));
-	return value;
-}
-
-float RoundDown(double value) {
-	const float near = static_cast<float>(value);
-	return near > value ? Next(near, -1) : near;
-}
-
-float RoundUp(double value) {
-	const float near = static_cast<float>(value);
-	return near < value ? Next(near, 1) : near;
-}
-
-//! A Hilbert curve of 16 bits an axis, four bits of each axis at a time. The curve of a square goes through its quarters
-//! in an order that its orientation (one of four) decides, and so does the orientation of each quarter.
+//! vibe::HilbertCode by a table, four bits of each axis at a time
 class HilbertCurve {
 public:
 	HilbertCurve() {
 		for (uint32_t orientation = 0; orientation < 4; orientation++) {
 			for (uint32_t xy = 0; xy < 256; xy++) {
-				uint32_t turn = orientation & 1, mirror = orientation >> 1, code = 0;
+				vibe::HilbertWalk walk {orientation & 1, orientation >> 1};
+				uint32_t code = 0;
 				for (int bit = 3; bit >= 0; bit--) {
-					uint32_t x = (xy >> (bit + 4) & 1) ^ mirror, y = (xy >> bit & 1) ^ mirror;
-					if (turn) {
-						std::swap(x, y);
-					}
-					// The basic curve: up, right, down; its first quarter is turned, its last turned the other way
-					const uint32_t quarter = x == 0 ? y : 3 - y;
-					code = code << 2 | quarter;
-					if (quarter == 0) {
-						turn ^= 1;
-					} else if (quarter == 3) {
-						turn ^= 1;
-						mirror ^= 1;
-					}
+					code = code << 2 | walk.Enter(xy >> (bit + 4) & 1, xy >> bit & 1);
 				}
-				steps[orientation * 256 + xy] = static_cast<uint16_t>(code << 2 | (turn | mirror << 1));
+				steps[orientation * 256 + xy] = static_cast<uint16_t>(code << 2 | (walk.turn | walk.mirror << 1));
 			}
 		}
 	}
@@ -79,23 +47,6 @@ public:
 
 private:
 	std::array<uint16_t, 1024> steps;
-};
-
-//! Where centres lie on an axis of 2^16 places
-struct Axis {
-	double from;
-	double per_unit;
-
-	Axis(double min, double max) : from(min), per_unit(65536 / (max - min)) {
-		// No extent, or one beyond doubles: all in one place is a poor order, but an order
-		if (!std::isfinite(per_unit)) {
-			per_unit = 0;
-		}
-	}
-	uint32_t Place(double min, double max) const {
-		const double place = ((min * 0.5 + max * 0.5) - from) * per_unit;
-		return place >= 65535 ? 65535 : place > 0 ? static_cast<uint32_t>(place) : 0;
-	}
 };
 
 struct Item {
@@ -117,14 +68,15 @@ void ForRanges(Parallel &parallel, size_t count, size_t step, const USE &use) {
 } // namespace
 
 BoxTree::Query::Query(const Box &box) {
-	const float bounds[] = {RoundDown(box.min_x), RoundDown(box.min_y), RoundUp(box.max_x), RoundUp(box.max_y)};
-	min_x = Floats {bounds[0], bounds[0], bounds[0], bounds[0]};
-	min_y = Floats {bounds[1], bounds[1], bounds[1], bounds[1]};
-	max_x = Floats {bounds[2], bounds[2], bounds[2], bounds[2]};
-	max_y = Floats {bounds[3], bounds[3], bounds[3], bounds[3]};
+	const auto bounds = NodeBox::Of(box);
+	min_x = Floats {bounds.min_x, bounds.min_x, bounds.min_x, bounds.min_x};
+	min_y = Floats {bounds.min_y, bounds.min_y, bounds.min_y, bounds.min_y};
+	max_x = Floats {bounds.max_x, bounds.max_x, bounds.max_x, bounds.max_x};
+	max_y = Floats {bounds.max_y, bounds.max_y, bounds.max_y, bounds.max_y};
 }
 
 size_t BoxTree::EstimateMemory(size_t count) {
+	// Estimates may be of more than a tree can hold
 	size_t total = count * sizeof(uint32_t);
 	size_t level = count;
 	do {
@@ -173,14 +125,14 @@ void BoxTree::Sort(const Box *boxes, size_t count, Parallel &parallel) {
 
 	// Arrays without initial values: the passes write all of it
 	std::unique_ptr<Item[]> items(new Item[kept]), other(new Item[kept]);
-	const Axis x(all.min_x, all.max_x), y(all.min_y, all.max_y);
+	const auto grid = vibe::CurveGrid<16>::Over(all);
 	const HilbertCurve curve;
 	ForRanges(parallel, count, STEP_ITEMS, [&](size_t step, size_t begin, size_t end) {
 		Item *to = items.get() + step_begin[step];
 		for (size_t i = begin; i < end; i++) {
 			const Box &box = boxes[i];
 			if (!box.IsEmpty()) {
-				*to++ = Item {curve.Code(x.Place(box.min_x, box.max_x), y.Place(box.min_y, box.max_y)),
+				*to++ = Item {curve.Code(grid.x.Place(box.min_x, box.max_x), grid.y.Place(box.min_y, box.max_y)),
 				              static_cast<uint32_t>(i)};
 			}
 		}
@@ -235,71 +187,63 @@ void BoxTree::Sort(const Box *boxes, size_t count, Parallel &parallel) {
 	});
 }
 
-BoxTree::BoxTree(const Box *boxes, size_t count, Parallel &parallel) {
+static void RequireNumbers(size_t count) {
 	if (count >= std::numeric_limits<uint32_t>::max()) {
 		throw std::length_error("BoxTree: more items than 32 bits can number");
 	}
+}
+
+BoxTree::BoxTree(const Box *boxes, size_t count, Parallel &parallel) {
+	RequireNumbers(count);
 	Sort(boxes, count, parallel);
 	if (ids.empty()) {
 		return;
 	}
-	size_t total = 0;
-	size_t level = ids.size();
-	do {
-		level = (level + FANOUT - 1) / FANOUT;
-		total += level;
-		level_begin[++level_count] = static_cast<uint32_t>(total);
-	} while (level > 1);
-	nodes.resize(total);
+	levels = vibe::NodeLevels::Of(ids.size());
+	nodes.resize(levels.NodeCount());
 
-	constexpr float NOTHING = std::numeric_limits<float>::quiet_NaN();
-	ForRanges(parallel, level_begin[1], STEP_NODES, [&](size_t, size_t begin, size_t end) {
+	ForRanges(parallel, levels.begin[1], STEP_NODES, [&](size_t, size_t begin, size_t end) {
 		constexpr size_t AHEAD = 32;
 		for (size_t n = begin; n < end; n++) {
-			Node &node = nodes[n];
 			for (uint32_t k = 0; k < FANOUT; k++) {
 				const size_t item = n * FANOUT + k;
 				if (item + AHEAD < ids.size()) {
 					__builtin_prefetch(&boxes[ids[item + AHEAD]]);
 				}
-				const bool there = item < ids.size();
-				const Box &box = boxes[ids[there ? item : 0]];
-				node.min_x[k / 4][k % 4] = there ? RoundDown(box.min_x) : NOTHING;
-				node.min_y[k / 4][k % 4] = there ? RoundDown(box.min_y) : NOTHING;
-				node.max_x[k / 4][k % 4] = there ? RoundUp(box.max_x) : NOTHING;
-				node.max_y[k / 4][k % 4] = there ? RoundUp(box.max_y) : NOTHING;
+				const auto box = item < ids.size() ? NodeBox::Of(boxes[ids[item]]) : NodeBox::Nothing();
+				box.Store(nodes[n].children, k);
 			}
 		}
 	});
-	for (uint32_t l = 1; l < level_count; l++) {
-		const Node *below = nodes.data() + level_begin[l - 1];
-		const size_t below_count = level_begin[l] - level_begin[l - 1];
-		Node *here = nodes.data() + level_begin[l];
-		ForRanges(parallel, level_begin[l + 1] - level_begin[l], STEP_NODES, [&](size_t, size_t begin, size_t end) {
+	for (uint32_t l = 1; l < levels.count; l++) {
+		const Node *below = nodes.data() + levels.begin[l - 1];
+		const size_t below_count = levels.begin[l] - levels.begin[l - 1];
+		Node *here = nodes.data() + levels.begin[l];
+		ForRanges(parallel, levels.begin[l + 1] - levels.begin[l], STEP_NODES, [&](size_t, size_t begin, size_t end) {
 			for (size_t n = begin; n < end; n++) {
 				for (uint32_t k = 0; k < FANOUT; k++) {
 					const size_t child = n * FANOUT + k;
-					float box[4] = {NOTHING, NOTHING, NOTHING, NOTHING};
-					if (child < below_count) {
-						// The first of a node's children is always there, and no comparison prefers NaN to it
-						const Node &from = below[child];
-						box[0] = from.min_x[0][0], box[1] = from.min_y[0][0];
-						box[2] = from.max_x[0][0], box[3] = from.max_y[0][0];
-						for (uint32_t c = 1; c < FANOUT; c++) {
-							box[0] = from.min_x[c / 4][c % 4] < box[0] ? from.min_x[c / 4][c % 4] : box[0];
-							box[1] = from.min_y[c / 4][c % 4] < box[1] ? from.min_y[c / 4][c % 4] : box[1];
-							box[2] = from.max_x[c / 4][c % 4] > box[2] ? from.max_x[c / 4][c % 4] : box[2];
-							box[3] = from.max_y[c / 4][c % 4] > box[3] ? from.max_y[c / 4][c % 4] : box[3];
-						}
-					}
-					here[n].min_x[k / 4][k % 4] = box[0];
-					here[n].min_y[k / 4][k % 4] = box[1];
-					here[n].max_x[k / 4][k % 4] = box[2];
-					here[n].max_y[k / 4][k % 4] = box[3];
+					const auto box = child < below_count ? NodeBox::Around(below[child].children) : NodeBox::Nothing();
+					box.Store(here[n].children, k);
 				}
 			}
 		});
 	}
+}
+
+BoxTree BoxTree::FromParts(std::vector<uint32_t> ids, const float *nodes, size_t node_count) {
+	RequireNumbers(ids.size());
+	BoxTree tree;
+	tree.levels = vibe::NodeLevels::Of(ids.size());
+	if (node_count != tree.levels.NodeCount()) {
+		throw std::invalid_argument("BoxTree: the nodes are not those of so many items");
+	}
+	tree.ids = std::move(ids);
+	tree.nodes.resize(node_count);
+	if (node_count > 0) {
+		std::memcpy(tree.nodes.data(), nodes, node_count * sizeof(Node));
+	}
+	return tree;
 }
 
 } // namespace vibespatial

@@ -8,9 +8,10 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
-#include "vibe/views.h"
+#include "vibe/box_node.h"
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace vibespatial {
@@ -19,6 +20,9 @@ class BoxTree {
 public:
 	//! Items are known by their position in `boxes` (at most 2^32 - 1 of them); EMPTY boxes are left out
 	BoxTree(const vibe::Box *boxes, size_t count, Parallel &parallel);
+	//! A tree that was packed elsewhere: items in the order of the lowest nodes' boxes, and the nodes of
+	//! vibe::NodeLevels::Of(ids.size()), vibe::NODE_FLOATS each. Throws when there are more or fewer nodes.
+	static BoxTree FromParts(std::vector<uint32_t> ids, const float *nodes, size_t node_count);
 
 	//! Bytes that a tree of `count` items holds, and the most that building it needs at one time
 	static size_t EstimateMemory(size_t count);
@@ -30,6 +34,17 @@ public:
 		return ids.size();
 	}
 
+	// The parts, as FromParts() takes them
+	const std::vector<uint32_t> &Ids() const {
+		return ids;
+	}
+	size_t NodeCount() const {
+		return nodes.size();
+	}
+	const float *Nodes() const {
+		return nodes.empty() ? nullptr : nodes.data()->children;
+	}
+
 	//! Calls visit(id) for every item whose box meets the query, each once, until it returns true
 	template <class VISIT>
 	void Visit(const vibe::Box &query, VISIT &&visit) const {
@@ -37,14 +52,14 @@ public:
 			return;
 		}
 		const Query q(query);
-		uint32_t level = level_count - 1;
+		uint32_t level = levels.count - 1;
 		uint32_t at[MAX_LEVELS];   // the node on the way down, of each level
 		uint32_t left[MAX_LEVELS]; // its children still to visit
 		at[level] = 0;
-		left[level] = q.Meets(nodes[level_begin[level]]);
+		left[level] = q.Meets(nodes[levels.begin[level]]);
 		while (true) {
 			if (left[level] == 0) {
-				if (++level == level_count) {
+				if (++level == levels.count) {
 					return;
 				}
 				continue;
@@ -59,21 +74,29 @@ public:
 			}
 			level--;
 			at[level] = child;
-			left[level] = q.Meets(nodes[level_begin[level] + child]);
+			left[level] = q.Meets(nodes[levels.begin[level] + child]);
 		}
 	}
 
 private:
-	static constexpr uint32_t FANOUT = 16;
-	static constexpr uint32_t MAX_LEVELS = 8; // 16^8 = 2^32
+	static constexpr uint32_t FANOUT = vibe::NODE_FANOUT;
+	static constexpr uint32_t MAX_LEVELS = vibe::NodeLevels::MAX_LEVELS;
 
 	typedef float Floats __attribute__((vector_size(16)));
 	typedef int32_t Masks __attribute__((vector_size(16)));
 
-	//! Sixteen children; those that are not there are NaN, which meets nothing
+	//! Sixteen children, as in vibe/box_node.h
 	struct alignas(64) Node {
-		Floats min_x[4], min_y[4], max_x[4], max_y[4];
+		float children[vibe::NODE_FLOATS];
+
+		//! Four children of one coordinate
+		Floats Load(uint32_t coordinate, int four) const {
+			Floats floats;
+			std::memcpy(&floats, children + coordinate * FANOUT + four * 4, sizeof(floats));
+			return floats;
+		}
 	};
+	static_assert(sizeof(Node) == vibe::NODE_FLOATS * sizeof(float), "nodes are one array of floats");
 	struct Query {
 		Floats min_x, min_y, max_x, max_y;
 
@@ -83,20 +106,20 @@ private:
 			Masks bits {0, 0, 0, 0};
 			Masks place {1, 2, 4, 8};
 			for (int i = 0; i < 4; i++) {
-				bits |= (node.min_x[i] <= max_x) & (node.max_x[i] >= min_x) & (node.min_y[i] <= max_y) &
-				        (node.max_y[i] >= min_y) & place;
+				bits |= (node.Load(0, i) <= max_x) & (node.Load(2, i) >= min_x) & (node.Load(1, i) <= max_y) &
+				        (node.Load(3, i) >= min_y) & place;
 				place <<= 4;
 			}
 			return static_cast<uint32_t>(bits[0] | bits[1] | bits[2] | bits[3]);
 		}
 	};
 
+	BoxTree() = default;
 	void Sort(const vibe::Box *boxes, size_t count, Parallel &parallel);
 
 	std::vector<uint32_t> ids; // in the order of the lowest nodes' boxes
 	std::vector<Node> nodes;   // level after level, lowest first
-	uint32_t level_begin[MAX_LEVELS + 1] = {};
-	uint32_t level_count = 0;
+	vibe::NodeLevels levels {};
 };
 
 } // namespace vibespatial

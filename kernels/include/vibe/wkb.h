@@ -1,0 +1,255 @@
+//===----------------------------------------------------------------------===//
+// vibe/wkb.h
+//
+// The one walk over WKB bytes: both engines accept and refuse the same bytes. It allocates nothing and does not recurse.
+// What happens to an error is the cursor's choice: the CPU's throws it with its place, WkbReader below only fails.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/views.h"
+
+namespace vibe {
+
+//! The seven types by their WKB codes
+enum WkbType : u8 {
+	WKB_POINT = 1,
+	WKB_LINESTRING = 2,
+	WKB_POLYGON = 3,
+	WKB_MULTIPOINT = 4,
+	WKB_MULTILINESTRING = 5,
+	WKB_MULTIPOLYGON = 6,
+	WKB_COLLECTION = 7
+};
+
+//! Collections within collections
+constexpr u32 WKB_DEPTH = 16;
+//! Byte order and code
+constexpr u32 WKB_HEADER_BYTES = 5;
+//! A member has a header and a count, or a header and a vertex
+constexpr u32 WKB_LEAST_MEMBER = 9;
+
+//! Bytes of a vertex by its type: XY = 0, XYZ = 1, XYM = 2, XYZM = 3
+VIBE_HD u32 WkbStride(u32 vertex_type) {
+	return 8 * (2 + (vertex_type & 1) + (vertex_type >> 1));
+}
+
+//! Whether a POINT's coordinates spell EMPTY: all of them NaN
+VIBE_HD bool IsWkbEmptyPoint(const u8 *coords, u64 stride) {
+	for (u64 at = 0; at < stride; at += 8) {
+		if (!IsNan(LoadDouble(coords + at))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+//! One POINT, LINESTRING or POLYGON after its header: walker.Node(type, 0), walker.Part(family), then for every ring
+//! walker.Ring(count, coords, stride). EMPTY points and lines have no ring, a ring of a polygon may have no vertices.
+template <class CURSOR, class TYPE, class WALKER>
+VIBE_HD void WalkWkbLeaf(CURSOR &cursor, TYPE type, u64 stride, WALKER &walker) {
+	walker.Node(type, 0);
+	walker.Part((Family)((u8)type - 1));
+	if ((u8)type == WKB_POLYGON) {
+		const u32 rings = cursor.TakeCount(sizeof(u32));
+		for (u32 ring = 0; ring < rings && !cursor.Failed(); ring++) {
+			const u32 count = cursor.TakeCount();
+			const u8 *coords = cursor.Take(count * stride);
+			if (!cursor.Failed()) {
+				walker.Ring(count, coords, stride);
+			}
+		}
+	} else if ((u8)type == WKB_POINT) {
+		const u8 *coords = cursor.Take(stride);
+		if (!cursor.Failed() && !IsWkbEmptyPoint(coords, stride)) {
+			walker.Ring(1, coords, stride);
+		}
+	} else {
+		const u32 count = cursor.TakeCount();
+		const u8 *coords = cursor.Take(count * stride);
+		if (count > 0 && !cursor.Failed()) {
+			walker.Ring(count, coords, stride);
+		}
+	}
+}
+
+//! A multi geometry or a collection after its header: its nodes in preorder
+template <class CURSOR, class HEADER, class WALKER>
+VIBE_HD void WalkWkbTree(CURSOR &cursor, const HEADER &header, WALKER &walker) {
+	const u64 stride = WkbStride(header.vertex_type);
+	auto type = header.type;
+	// Holds: a collection in the last slot may have no members, a multi geometry has leaves only
+	decltype(type) open[WKB_DEPTH];
+	u32 left[WKB_DEPTH];
+	u32 depth = 0;
+	for (;;) {
+		if ((u8)type <= WKB_POLYGON) {
+			WalkWkbLeaf(cursor, type, stride, walker);
+		} else {
+			const u32 members = cursor.TakeCount(WKB_LEAST_MEMBER);
+			if (!cursor.Failed()) {
+				walker.Node(type, members);
+			}
+			open[depth] = type;
+			left[depth++] = members;
+		}
+		while (depth > 0 && left[depth - 1] == 0) {
+			depth--;
+		}
+		if (depth == 0 || cursor.Failed()) {
+			return;
+		}
+		const auto parent = open[depth - 1];
+		left[depth - 1]--;
+		const u64 offset = cursor.Offset();
+		const auto member = cursor.TakeHeader();
+		if (cursor.Failed()) {
+			return;
+		}
+		if (member.vertex_type != header.vertex_type) {
+			cursor.RefuseDimensions(offset, header.vertex_type, member.vertex_type);
+			return;
+		}
+		if ((u8)parent == WKB_COLLECTION) {
+			if (depth == WKB_DEPTH) {
+				cursor.RefuseDepth(offset);
+				return;
+			}
+		} else if ((u8)member.type + 3 != (u8)parent) {
+			cursor.RefuseMember(offset, parent, member.type);
+			return;
+		}
+		type = member.type;
+	}
+}
+
+//! A whole geometry: walker.Row(header) once, then its nodes. An error may come after some calls.
+template <class CURSOR, class WALKER>
+VIBE_HD void WalkWkb(CURSOR &cursor, WALKER &walker) {
+	const auto header = cursor.TakeHeader();
+	if (cursor.Failed()) {
+		return;
+	}
+	walker.Row(header);
+	// A tree may be a leaf, too: where code has to be short, all go one way
+	if (CURSOR::SHORT || (u8)header.type > WKB_POLYGON) {
+		WalkWkbTree(cursor, header, walker);
+	} else if (header.vertex_type == 0) {
+		// A literal, so that an inlined walker is compiled for it
+		WalkWkbLeaf(cursor, header.type, 16, walker);
+	} else {
+		WalkWkbLeaf(cursor, header.type, WkbStride(header.vertex_type), walker);
+	}
+	if (!cursor.Failed()) {
+		cursor.RequireEnd();
+	}
+}
+
+//! What a header says
+struct WkbKind {
+	WkbType type;
+	u8 vertex_type;
+};
+
+//! A cursor that stops at an error and says no more about it
+class WkbReader {
+public:
+	static constexpr bool SHORT = true;
+
+	VIBE_HD WkbReader(const u8 *data, u64 size) : begin(data), pos(data), end(data + size), failed(false) {
+	}
+
+	VIBE_HD bool Failed() const {
+		return failed;
+	}
+	//! Nothing to read from when it fails
+	VIBE_HD const u8 *Take(u64 bytes) {
+		const u8 *at = pos;
+		if (Require(bytes)) {
+			pos += bytes;
+		}
+		return at;
+	}
+	VIBE_HD u32 TakeCount(u64 least = 0) {
+		const u8 *at = Take(sizeof(u32));
+		const u32 count = failed ? 0 : LoadCount(at);
+		return Require(count * least) ? count : 0;
+	}
+	VIBE_HD WkbKind TakeHeader() {
+		const u8 *at = Take(WKB_HEADER_BYTES);
+		const u32 code = failed ? 0 : LoadCount(at + 1);
+		failed = failed || *at != 1 || code / 1000 > 3 || code % 1000 < 1 || code % 1000 > 7;
+		return WkbKind {(WkbType)(code % 1000), (u8)(code / 1000)};
+	}
+	VIBE_HD u64 Offset() const {
+		return pos - begin;
+	}
+	VIBE_HD void RequireEnd() {
+		failed = failed || pos != end;
+	}
+	VIBE_HD void RefuseDimensions(u64, u8, u8) {
+		failed = true;
+	}
+	VIBE_HD void RefuseDepth(u64) {
+		failed = true;
+	}
+	VIBE_HD void RefuseMember(u64, WkbType, WkbType) {
+		failed = true;
+	}
+
+private:
+	VIBE_HD bool Require(u64 bytes) {
+		failed = failed || bytes > (u64)(end - pos);
+		return !failed;
+	}
+
+	const u8 *begin;
+	const u8 *pos;
+	const u8 *end;
+	bool failed;
+};
+
+enum WkbStatus : u32 {
+	WKB_OK = 0,
+	//! Not to be read: the CPU engine words the error
+	WKB_MALFORMED = 1,
+	//! An X or Y is NaN or infinite
+	WKB_NOT_FINITE = 2
+};
+
+//! The XY box of all vertices; a NaN never enters it
+struct WkbBoundsWalker {
+	Box box;
+	bool finite;
+
+	VIBE_HD void Row(const WkbKind &) {
+	}
+	VIBE_HD void Node(WkbType, u32) {
+	}
+	VIBE_HD void Part(Family) {
+	}
+	VIBE_HD void Ring(u32 count, const u8 *coords, u64 stride) {
+		// Vertices in turn to two boxes, as on the CPU: of 0 and -0 the first is kept, so the order shows in the bits
+		Box odd = Box::Empty();
+		for (u32 i = 0; i < count; i++, coords += stride) {
+			double x = LoadDouble(coords), y = LoadDouble(coords + 8);
+			finite = finite && IsFinite(x) && IsFinite(y);
+			if (i % 2 == 0) {
+				box.Add(x, y);
+			} else {
+				odd.Add(x, y);
+			}
+		}
+		box.Add(odd);
+	}
+};
+
+//! The XY box of a geometry, EMPTY for what is malformed or has no vertices
+VIBE_HD WkbStatus WkbBox(const u8 *data, u64 size, Box &box) {
+	WkbReader reader(data, size);
+	WkbBoundsWalker walker {Box::Empty(), true};
+	WalkWkb(reader, walker);
+	box = reader.Failed() ? Box::Empty() : walker.box;
+	return reader.Failed() ? WKB_MALFORMED : walker.finite ? WKB_OK : WKB_NOT_FINITE;
+}
+
+} // namespace vibe
