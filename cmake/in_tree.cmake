@@ -8,7 +8,6 @@ if(EXISTS "${DUCKDB_MODULE_BASE_DIR}/scripts/append_metadata.cmake")
 	build_loadable_extension(vibespatial " " ${sources})
 else()
 	# DuckDB's source distribution comes without the script that writes the footer: ours does it there.
-	find_package(Python3 REQUIRED COMPONENTS Interpreter)
 	add_library(vibespatial_loadable_extension MODULE ${sources})
 	target_compile_definitions(vibespatial_loadable_extension PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION)
 	target_link_libraries(vibespatial_loadable_extension PRIVATE duckdb_static dummy_static_extension_loader
@@ -22,6 +21,8 @@ else()
 			VERBATIM)
 endif()
 vibespatial_compile(vibespatial_loadable_extension)
+add_dependencies(vibespatial_extension vibespatial_kernel_registry)
+add_dependencies(vibespatial_loadable_extension vibespatial_kernel_registry)
 
 install(TARGETS vibespatial_extension EXPORT "${DUCKDB_EXPORT_SET}"
 		LIBRARY DESTINATION "${INSTALL_LIB_DIR}" ARCHIVE DESTINATION "${INSTALL_LIB_DIR}")

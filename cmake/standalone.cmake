@@ -28,7 +28,6 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 find_package(Threads REQUIRED)
 include(CheckCXXSourceCompiles)
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -60,6 +59,8 @@ duckdb_archives(duckdb_embedded duckdb_generated_extension_loader core_functions
 # ---- the geometry core and the CPU engine: no DuckDB in it
 add_library(vibespatial_core STATIC ${VIBESPATIAL_CORE_SOURCES})
 vibespatial_compile(vibespatial_core)
+add_dependencies(vibespatial_core vibespatial_kernel_registry)
+target_link_libraries(vibespatial_core PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(vibespatial_core PROPERTIES LINKER_LANGUAGE CXX)
 
 # ---- the extension
@@ -79,6 +80,10 @@ add_custom_command(TARGET vibespatial POST_BUILD
 				${VIBESPATIAL_DUCKDB_VERSION} v${PROJECT_VERSION}
 		VERBATIM)
 
+if(VIBESPATIAL_CUDA_PREFIX)
+	include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
+endif()
+
 # ---- tests
 if(VIBESPATIAL_TESTS)
 	file(GLOB unit_sources CONFIGURE_DEPENDS test/unit/*.cpp)
@@ -89,6 +94,11 @@ if(VIBESPATIAL_TESTS)
 	# main.cpp is the one file that includes catch.hpp with its implementation.
 	set_source_files_properties(test/unit/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 	target_link_libraries(vibespatial_unit PRIVATE vibespatial_core)
+	if(TARGET vibespatial_gpu)
+		file(GLOB gpu_unit_sources CONFIGURE_DEPENDS test/unit/gpu/*.cpp)
+		target_sources(vibespatial_unit PRIVATE ${gpu_unit_sources})
+		target_link_libraries(vibespatial_unit PRIVATE vibespatial_gpu)
+	endif()
 	set_target_properties(vibespatial_unit PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 
 	file(GLOB sqllogic_sources CONFIGURE_DEPENDS test/sqllogic/*.cpp)

@@ -44,9 +44,18 @@ else
 fi
 
 prefix=$(python3 scripts/fetch.py prefix --platform "$platform")
-if ! grep -qsFx "VIBESPATIAL_DUCKDB_PREFIX:PATH=$prefix" "$build/CMakeCache.txt"; then
+cuda=
+if [ "${VIBESPATIAL_CUDA:-ON}" != OFF ]; then
+	cuda=$(python3 scripts/fetch.py cuda --platform "$platform")
+	if [ "$platform" != "$host" ] && [ -f build/release/vibespatial/kernels.pack ]; then
+		# Kernels are the same for every host
+		options+=("-DVIBESPATIAL_KERNEL_PACK=$PWD/build/release/vibespatial/kernels.pack")
+	fi
+fi
+if ! grep -qsFx "VIBESPATIAL_DUCKDB_PREFIX:PATH=$prefix" "$build/CMakeCache.txt" ||
+	! grep -qsFx "VIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "$build/CMakeCache.txt"; then
 	mkdir -p "$build"
-	cmake -S . -B "$build" -G "$generator" "-DVIBESPATIAL_DUCKDB_PREFIX=$prefix" "${options[@]}" \
+	cmake -S . -B "$build" -G "$generator" "-DVIBESPATIAL_DUCKDB_PREFIX=$prefix" "-DVIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "${options[@]}" \
 		>"$build/configure.log" 2>&1 || {
 		tail -n 20 "$build/configure.log" >&2
 		rm -f "$build/CMakeCache.txt"

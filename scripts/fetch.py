@@ -10,7 +10,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         python        the interpreter of the environment the Python tests run in
         bench-python  the interpreter of the environment the benchmarks run in
         spatial       DuckDB's own spatial extension, as the tests take it
-        nvrtc         the folder of libnvrtc, to compile the kernel headers without CUDA
+        cuda          the folder of what the GPU plug-in is built from and runs with: CUDA headers, RMM, CCCL, NVRTC
         clang-format, clang-tidy
 
 The cache is the folder VIBESPATIAL_CACHE, by default vibespatial in the user's cache folder.
@@ -187,19 +187,28 @@ def wheels(use, target):
 
 
 def unpacked(use, target):
-    """The folder with the contents of the one wheel of that use."""
+    """The folder with the contents of the wheels of that use, all in one tree."""
     entries, fetch = wheels(use, target)
-    (entry,) = entries
-    folder = cache() / f"{entry.name}-{entry.version}-{target}-{entry.digest[:12]}"
+    if len(entries) == 1:
+        name, key = f"{entries[0].name}-{entries[0].version}", entries[0].digest
+    else:
+        name, key = use, hashlib.sha256("".join(sorted(entry.digest for entry in entries)).encode()).hexdigest()
+    folder = cache() / f"{name}-{target}-{key[:12]}"
     if not folder.exists():
-        (wheel,) = fetch()
-        with fresh(folder) as work, zipfile.ZipFile(wheel) as archive:
-            for member in archive.infolist():
-                mode = member.external_attr >> 16
-                path = archive.extract(member, work)
-                if mode & 0o111:
-                    os.chmod(path, 0o755)
+        files = fetch()
+        with fresh(folder) as work:
+            for wheel in files:
+                extract(wheel, work)
     return folder
+
+
+def extract(wheel, folder):
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            mode = member.external_attr >> 16
+            path = archive.extract(member, folder)
+            if mode & 0o111:
+                os.chmod(path, 0o755)
 
 
 def source():
@@ -289,7 +298,7 @@ def main():
         "python": lambda target: environment("test", target),
         "bench-python": lambda target: environment("bench", target),
         "spatial": spatial,
-        "nvrtc": lambda target: unpacked("nvrtc", target) / "nvidia" / "cu13" / "lib",
+        "cuda": lambda target: unpacked("cuda", target),
         "clang-format": lambda target: unpacked("clang-format", target) / "clang_format" / "data" / "bin" / "clang-format",
         "clang-tidy": lambda target: unpacked("clang-tidy", target) / "clang_tidy" / "data" / "bin" / "clang-tidy",
     }

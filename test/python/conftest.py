@@ -66,7 +66,7 @@ def spatial_path():
 def nvrtc():
     """The folder of libnvrtc: VIBESPATIAL_NVRTC, else the pinned one."""
     path = os.environ.get("VIBESPATIAL_NVRTC")
-    return pathlib.Path(path).absolute() if path else fetched("nvrtc")
+    return pathlib.Path(path).absolute() if path else fetched("cuda") / "nvidia" / "cu13" / "lib"
 
 
 @pytest.fixture(scope="session")

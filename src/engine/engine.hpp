@@ -1,0 +1,156 @@
+//===----------------------------------------------------------------------===//
+// engine/engine.hpp
+//
+// Where the extension and the GPU plug-in meet. The plug-in is a shared object of its own, built from the same sources and
+// opened at run time, so that a machine without CUDA never notices it; both sides check ENGINE_INTERFACE first.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/views.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+//! Changes with every change of this file
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-1-" VIBESPATIAL_VERSION
+
+//! The device, its memory or its libraries failed; the CPU engine can do the work instead
+class GpuError : public std::runtime_error {
+public:
+	using std::runtime_error::runtime_error;
+};
+
+enum class MemoryTier : uint8_t { POOL, SAFE, MANAGED };
+enum class KernelSource : uint8_t { AUTO, PACK, JIT };
+
+//! What the settings say. Everything may change while the engine is open, but for the device.
+struct GpuOptions {
+	//! The folder of the plug-in, its libraries, the release pack and the compile helper
+	std::string folder;
+	//! More folders to look for libraries in, before all others
+	std::vector<std::string> library_folders;
+	int device = 0;
+	MemoryTier memory_tier = MemoryTier::SAFE;
+	//! Bytes; 0: nine tenths of what is free
+	uint64_t memory_limit = 0;
+	KernelSource kernel_source = KernelSource::AUTO;
+	//! Empty: the user's cache folder
+	std::string cache_dir;
+	uint64_t cache_limit = 256ull << 20;
+	//! 0: as many as cores and memory allow
+	uint32_t compile_workers = 0;
+	//! After this long a helper process is ended
+	uint32_t compile_timeout_seconds = 180;
+	//! How long a consumer waits for its own kernels before it does the work on the CPU
+	double kernel_timeout_seconds = 2;
+};
+
+//! A library or file that was looked for
+struct GpuComponent {
+	std::string name;
+	bool found = false;
+	std::string path;
+	std::string version;
+	//! What is wrong and how to get it, when it is not found
+	std::string detail;
+};
+
+struct GpuDevice {
+	bool present = false;
+	std::string name;
+	int capability = 0; // 90: sm_90
+	uint64_t total_memory = 0;
+	uint64_t free_memory = 0;
+	int driver_version = 0;
+	//! Why there is none
+	std::string error;
+	double driver_ms = 0;
+	double context_ms = 0;
+	double libraries_ms = 0;
+	double memory_ms = 0;
+};
+
+enum class KernelState : uint8_t { IDLE, PENDING, COMPILING, READY, FAILED };
+
+struct KernelStatus {
+	std::string kind; // unit or spec
+	std::string name;
+	KernelState state = KernelState::IDLE;
+	std::string source; // pack, disk, jit
+	std::string requested_by;
+	double queue_ms = 0;
+	double wall_ms = 0;
+	uint64_t bytes = 0;
+	std::string error;
+	//! Milliseconds since the engine was opened: when the work began and ended
+	double begin_ms = 0;
+	double end_ms = 0;
+};
+
+struct GpuMemoryRow {
+	std::string name;
+	std::string detail;
+	uint64_t bytes = 0;
+	uint64_t peak_bytes = 0;
+	uint64_t count = 0;
+};
+
+//! What one piece of device work came to
+struct GpuTimes {
+	uint64_t bytes_to_device = 0;
+	uint64_t bytes_from_device = 0;
+	double wait_ms = 0;     // for the context and the kernels
+	double to_device_ms = 0;
+	double kernel_ms = 0;
+	double from_device_ms = 0;
+	//! Absolute, as in KernelStatus
+	double begin_ms = 0;
+	double end_ms = 0;
+};
+
+//! Packed as BoxTree packs it
+struct PackedBoxes {
+	std::vector<uint32_t> ids;
+	std::vector<float> nodes;
+};
+
+class GpuEngine {
+public:
+	virtual ~GpuEngine() = default;
+
+	//! Blocks until the device is up or is known not to come, at most so long; `error` tells why it is not there
+	virtual bool WaitForDevice(double timeout_seconds, std::string &error) = 0;
+	virtual GpuDevice Device() = 0;
+	virtual std::vector<GpuComponent> Components() = 0;
+	virtual void Configure(const GpuOptions &options) = 0;
+
+	//! Never blocks; names already asked for only move up
+	virtual void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) = 0;
+	//! Waits; returns those that are not ready
+	virtual std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) = 0;
+	virtual std::vector<KernelStatus> Status() = 0;
+	virtual std::vector<GpuMemoryRow> Memory() = 0;
+	//! Milliseconds since the engine was opened
+	virtual double Now() = 0;
+
+	//! The boxes of rows of WKB: row i is bytes[offsets[i], offsets[i + 1]), no bytes for NULL. status: see kernels/bounds.cu.
+	//! Throws GpuError.
+	virtual void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes,
+	                       uint32_t *status, GpuTimes &times) = 0;
+	//! The same tree as BoxTree builds. Throws GpuError.
+	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, GpuTimes &times) = 0;
+
+	//! Runs every primitive on the device against the host: one line for each that is wrong
+	virtual std::vector<std::string> SelfTest() = 0;
+};
+
+//! What the plug-in exports under the name vibespatial_open_engine
+using OpenEngineFunction = GpuEngine *(*)(const char *interface_version, const GpuOptions *options, const char **error);
+
+} // namespace vibespatial

@@ -1,0 +1,179 @@
+// Boxes of WKB and the packed tree over boxes, on the device: the kernels of bounds.cu, morton_range.cu and indexing.cu with
+// CCCL's scan, reduction and sort between them. The tree is the one of engine/cpu/box_tree.cpp, bit by bit.
+#include "engine/gpu/device/check.hpp"
+#include "engine/gpu/device/device.hpp"
+#include "engine/kernel_registry.hpp"
+#include "vibe/box_node.h"
+
+#include <limits>
+
+namespace vibespatial {
+
+using vibe::Box;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MillisSince(Clock::time_point begin) {
+	return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+//! Threads that look for the extent of all boxes
+constexpr uint32_t EXTENT_THREADS = 32768;
+
+template <class T>
+T *At(rmm::device_buffer &buffer) {
+	return static_cast<T *>(buffer.data());
+}
+
+} // namespace
+
+void CudaEngine::WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, Box *boxes, uint32_t *status,
+                           GpuTimes &times) {
+	if (count == 0) {
+		return;
+	}
+	if (count > std::numeric_limits<uint32_t>::max()) {
+		throw GpuError("more rows than 32 bits can number");
+	}
+	Need({"bounds"}, "wkb_bounds", times);
+	auto held = CurrentMemory();
+	auto lease = streams->Take();
+	auto &stream = *lease;
+	auto begin = Clock::now();
+	const size_t size = offsets[count];
+	auto device_bytes = held->Allocate(std::max<size_t>(size, 1), stream.View());
+	auto device_offsets = held->Allocate((count + 1) * sizeof(uint64_t), stream.View());
+	auto device_boxes = held->Allocate(count * sizeof(Box), stream.View());
+	auto device_status = held->Allocate(count * sizeof(uint32_t), stream.View());
+	stream.CopyToDevice(device_bytes.data(), bytes, size);
+	stream.CopyToDevice(device_offsets.data(), offsets, (count + 1) * sizeof(uint64_t));
+	times.bytes_to_device = size + (count + 1) * sizeof(uint64_t);
+	stream.Synchronize();
+	times.to_device_ms = MillisSince(begin);
+
+	begin = Clock::now();
+	void *from = device_bytes.data(), *places = device_offsets.data(), *to = device_boxes.data(),
+	     *flags = device_status.data();
+	auto rows = static_cast<uint32_t>(count);
+	void *arguments[] = {&from, &places, &rows, &to, &flags};
+	Launch("bounds", "wkb_bounds", count, stream, arguments);
+	stream.Synchronize();
+	times.kernel_ms = MillisSince(begin);
+
+	begin = Clock::now();
+	stream.CopyFromDevice(boxes, device_boxes.data(), count * sizeof(Box));
+	stream.CopyFromDevice(status, device_status.data(), count * sizeof(uint32_t));
+	times.bytes_from_device = count * (sizeof(Box) + sizeof(uint32_t));
+	times.from_device_ms = MillisSince(begin);
+	times.end_ms = Now();
+}
+
+PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &times) {
+	PackedBoxes packed;
+	if (count == 0) {
+		return packed;
+	}
+	// Positions and row numbers are i32 in the primitives
+	if (count >= static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+		throw GpuError("more boxes than 31 bits can number");
+	}
+	Need(KernelNeeds("box_index"), "box_index", times);
+	auto held = CurrentMemory();
+	auto lease = streams->Take();
+	auto &stream = *lease;
+	auto rows = static_cast<uint32_t>(count);
+
+	auto begin = Clock::now();
+	auto device_boxes = held->Allocate(count * sizeof(Box), stream.View());
+	stream.CopyToDevice(device_boxes.data(), boxes, count * sizeof(Box));
+	times.bytes_to_device = count * sizeof(Box);
+	stream.Synchronize();
+	times.to_device_ms = MillisSince(begin);
+
+	begin = Clock::now();
+	void *all = device_boxes.data();
+	int32_t kept = 0;
+	auto positions = held->Allocate(count * sizeof(int32_t), stream.View());
+	{
+		auto flags = held->Allocate(count * sizeof(int32_t), stream.View());
+		void *flag = flags.data();
+		void *arguments[] = {&all, &rows, &flag};
+		Launch("bounds", "box_nonempty", count, stream, arguments);
+		const int32_t zero = 0;
+		primitives.ExclusiveScan("exclusive_scan_i32", flags.data(), positions.data(), count, &zero, stream, *held);
+		int32_t last[2];
+		stream.CopyFromDevice(&last[0], At<int32_t>(positions) + (count - 1), sizeof(int32_t));
+		stream.CopyFromDevice(&last[1], At<int32_t>(flags) + (count - 1), sizeof(int32_t));
+		kept = last[0] + last[1];
+	}
+	if (kept == 0) {
+		times.kernel_ms = MillisSince(begin);
+		times.end_ms = Now();
+		return packed;
+	}
+
+	// The extent: each thread's, then the least and largest of those
+	auto partial = held->Allocate(4 * EXTENT_THREADS * sizeof(double), stream.View());
+	auto extent = held->Allocate(4 * sizeof(double), stream.View());
+	{
+		void *to = partial.data();
+		void *arguments[] = {&all, &rows, &to};
+		Launch("bounds", "box_extent", EXTENT_THREADS, stream, arguments);
+		constexpr auto SEGMENT = static_cast<int32_t>(EXTENT_THREADS);
+		const int32_t bounds[] = {0, SEGMENT, 2 * SEGMENT, 3 * SEGMENT, 4 * SEGMENT};
+		auto segments = held->Allocate(sizeof(bounds), stream.View());
+		stream.CopyToDevice(segments.data(), bounds, sizeof(bounds));
+		auto *segment = At<int32_t>(segments);
+		const double infinity = std::numeric_limits<double>::infinity();
+		primitives.SegmentedReduce("segmented_reduce_min_f64", At<double>(partial), At<double>(extent), 2, segment,
+		                           segment + 1, infinity, stream, *held);
+		primitives.SegmentedReduce("segmented_reduce_max_f64", At<double>(partial), At<double>(extent) + 2, 2,
+		                           segment + 2, segment + 3, -infinity, stream, *held);
+		// The buffer of bounds is freed in the order of the stream
+	}
+
+	const auto levels = vibe::NodeLevels::Of(static_cast<vibe::u32>(kept));
+	const size_t node_count = levels.begin[levels.count];
+	auto ids = held->Allocate(static_cast<size_t>(kept) * sizeof(int32_t), stream.View());
+	{
+		auto keys = held->Allocate(static_cast<size_t>(kept) * sizeof(uint64_t), stream.View());
+		auto sorted_keys = held->Allocate(static_cast<size_t>(kept) * sizeof(uint64_t), stream.View());
+		auto unsorted = held->Allocate(static_cast<size_t>(kept) * sizeof(int32_t), stream.View());
+		void *key = keys.data(), *id = unsorted.data(), *place = positions.data(), *around = extent.data();
+		void *arguments[] = {&all, &rows, &around, &place, &key, &id};
+		Launch("morton_range", "curve_codes", count, stream, arguments);
+		constexpr int CODE_BITS = 32;
+		primitives.RadixSort("radix_sort_u64_i32", keys.data(), sorted_keys.data(), At<int32_t>(unsorted),
+		                     At<int32_t>(ids), static_cast<uint64_t>(kept), CODE_BITS, stream, *held);
+	}
+	auto nodes = held->Allocate(node_count * vibe::NODE_FLOATS * sizeof(float), stream.View());
+	{
+		void *id = ids.data(), *to = nodes.data();
+		auto items = static_cast<uint32_t>(kept);
+		uint32_t leaves = levels.begin[1];
+		void *arguments[] = {&all, &id, &items, &leaves, &to};
+		Launch("indexing", "pack_leaves", uint64_t(leaves) * vibe::NODE_FANOUT, stream, arguments);
+		for (uint32_t level = 1; level < levels.count; level++) {
+			uint32_t below = levels.begin[level - 1], here = levels.begin[level];
+			uint32_t below_count = here - below, here_count = levels.begin[level + 1] - here;
+			void *level_arguments[] = {&to, &below, &below_count, &here, &here_count};
+			Launch("indexing", "pack_level", uint64_t(here_count) * vibe::NODE_FANOUT, stream, level_arguments);
+		}
+	}
+	stream.Synchronize();
+	times.kernel_ms = MillisSince(begin);
+
+	begin = Clock::now();
+	packed.ids.resize(static_cast<size_t>(kept));
+	packed.nodes.resize(node_count * vibe::NODE_FLOATS);
+	stream.CopyFromDevice(packed.ids.data(), ids.data(), packed.ids.size() * sizeof(uint32_t));
+	stream.CopyFromDevice(packed.nodes.data(), nodes.data(), packed.nodes.size() * sizeof(float));
+	times.bytes_from_device = packed.ids.size() * sizeof(uint32_t) + packed.nodes.size() * sizeof(float);
+	times.from_device_ms = MillisSince(begin);
+	times.end_ms = Now();
+	return packed;
+}
+
+} // namespace vibespatial

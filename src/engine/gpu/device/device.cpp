@@ -1,0 +1,318 @@
+#include "engine/gpu/device/device.hpp"
+
+#include "engine/gpu/device/check.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <link.h>
+#include <rmm/version_config.hpp>
+
+namespace vibespatial {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MillisSince(Clock::time_point begin) {
+	return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+//! Of what is free, when nobody sets a limit
+constexpr double SHARE_OF_FREE = 0.9;
+
+} // namespace
+
+CudaEngine::CudaEngine(const GpuOptions &options)
+    : epoch(Clock::now()), libraries(options), precompiler(options, libraries, epoch), options(options),
+      primitives(libraries), streams(std::make_unique<StreamPool>()) {
+	device.error = "the device is still coming up";
+	coming_up = std::thread([this] { BringUp(); });
+}
+
+void CudaEngine::Shutdown() {
+	if (coming_up.joinable()) {
+		coming_up.join();
+	}
+	if (opening_libraries.joinable()) {
+		opening_libraries.join();
+	}
+	precompiler.Stop();
+}
+
+double CudaEngine::Now() {
+	return MillisSince(epoch);
+}
+
+void CudaEngine::BringUp() {
+	GpuDevice found;
+	auto absent = [&](const std::string &why) {
+		found.present = false;
+		found.error = why;
+		{
+			std::lock_guard<std::mutex> guard(lock);
+			device = found;
+			state = State::ABSENT;
+		}
+		changed.notify_all();
+		precompiler.Refuse("no GPU: " + why);
+	};
+	auto &driver = libraries.Driver();
+	if (!driver) {
+		absent(driver.component.detail);
+		return;
+	}
+	auto begin = Clock::now();
+	int count = 0;
+	auto status = cudaGetDeviceCount(&count);
+	found.driver_ms = MillisSince(begin);
+	cudaDriverGetVersion(&found.driver_version);
+	if (status != cudaSuccess || count == 0) {
+		cudaGetLastError();
+		absent(status == cudaSuccess ? "the driver knows no device"
+		                             : std::string("the driver is there, but: ") + cudaGetErrorString(status));
+		return;
+	}
+	if (options.device < 0 || options.device >= count) {
+		absent("vibe_gpu_device is " + std::to_string(options.device) + ", and there are " + std::to_string(count) +
+		       " devices, numbered from 0");
+		return;
+	}
+	// Where there is a device, kernels will be wanted: the compilers' libraries are large and need not wait for the context
+	opening_libraries = std::thread([this] {
+		const auto from = Clock::now();
+		libraries.Cccl();
+		std::lock_guard<std::mutex> guard(lock);
+		device.libraries_ms = MillisSince(from);
+	});
+	try {
+		begin = Clock::now();
+		CheckCuda(cudaSetDevice(options.device), "the device");
+		CheckCuda(cudaFree(nullptr), "the device's context");
+		found.context_ms = MillisSince(begin);
+		cudaDeviceProp properties;
+		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
+		found.name = properties.name;
+		found.capability = properties.major * 10 + properties.minor;
+		size_t free_bytes = 0, total_bytes = 0;
+		CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
+		found.free_memory = free_bytes;
+		found.total_memory = total_bytes;
+		{
+			std::lock_guard<std::mutex> guard(lock);
+			found.libraries_ms = device.libraries_ms;
+			device = found;
+		}
+		precompiler.Start(found.capability,
+		                  [this](const std::string &name, bool is_unit, const std::string &payload) {
+			                  Load(name, is_unit, payload);
+		                  });
+		begin = Clock::now();
+		MakeMemory();
+		// The first stream and its pinned memory
+		streams->Take();
+		found.memory_ms = MillisSince(begin);
+	} catch (const std::exception &exception) {
+		absent(exception.what());
+		return;
+	}
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		device.memory_ms = found.memory_ms;
+		device.present = true;
+		device.error.clear();
+		state = State::UP;
+	}
+	changed.notify_all();
+}
+
+void CudaEngine::MakeMemory() {
+	size_t free_bytes = 0, total_bytes = 0;
+	CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
+	uint64_t limit = static_cast<uint64_t>(static_cast<double>(free_bytes) * SHARE_OF_FREE);
+	MemoryTier tier;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		if (options.memory_limit > 0) {
+			limit = std::min<uint64_t>(options.memory_limit, total_bytes);
+		}
+		tier = options.memory_tier;
+	}
+	auto made = std::make_shared<DeviceMemory>(tier, limit, [this] { return FreeCaches(); });
+	std::lock_guard<std::mutex> guard(lock);
+	memory = std::move(made);
+}
+
+size_t CudaEngine::FreeCaches() {
+	return streams->FreeTemporaries();
+}
+
+std::shared_ptr<DeviceMemory> CudaEngine::CurrentMemory() {
+	std::lock_guard<std::mutex> guard(lock);
+	return memory;
+}
+
+bool CudaEngine::WaitForDevice(double timeout_seconds, std::string &error) {
+	std::unique_lock<std::mutex> guard(lock);
+	changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] { return state != State::COMING; });
+	error = device.error;
+	return state == State::UP;
+}
+
+GpuDevice CudaEngine::Device() {
+	std::unique_lock<std::mutex> guard(lock);
+	auto copy = device;
+	const bool up = state == State::UP;
+	guard.unlock();
+	if (up && cudaSetDevice(copy.present ? options.device : 0) == cudaSuccess) {
+		size_t free_bytes = 0, total_bytes = 0;
+		if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
+			copy.free_memory = free_bytes;
+		}
+	}
+	return copy;
+}
+
+std::vector<GpuComponent> CudaEngine::Components() {
+	std::vector<GpuComponent> rows;
+	rows.push_back(libraries.Driver().component);
+	rows.push_back(libraries.Nvrtc().component);
+	rows.push_back(libraries.NvJitLink().component);
+	rows.push_back(libraries.Cccl().component);
+	rows.push_back(libraries.CcclHeaders());
+	GpuComponent rmm;
+	rmm.name = "librmm";
+	rmm.found = true; // the plug-in is linked with it
+	link_map *map = nullptr;
+	if (void *handle = dlopen("librmm.so", RTLD_NOW | RTLD_NOLOAD)) {
+		if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map) {
+			rmm.path = map->l_name;
+		}
+		dlclose(handle);
+	}
+	rmm.version = std::to_string(RMM_VERSION_MAJOR) + "." + std::to_string(RMM_VERSION_MINOR) + "." +
+	              std::to_string(RMM_VERSION_PATCH);
+	rows.push_back(rmm);
+	rows.push_back(libraries.Helper());
+	for (auto &row : precompiler.Components()) {
+		rows.push_back(row);
+	}
+	return rows;
+}
+
+void CudaEngine::Configure(const GpuOptions &new_options) {
+	bool memory_changed;
+	std::shared_ptr<DeviceMemory> held;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		if (new_options.device != options.device && state == State::UP) {
+			throw GpuError("device " + std::to_string(options.device) +
+			               " is in use: vibe_gpu_device must be set (VIBESPATIAL_GPU_DEVICE) before the engine starts");
+		}
+		memory_changed =
+		    new_options.memory_tier != options.memory_tier || new_options.memory_limit != options.memory_limit;
+		held = memory;
+	}
+	if (memory_changed && held) {
+		// Work in progress keeps the memory it has; idle caches would keep it for ever
+		CheckCuda(cudaSetDevice(options.device), "the device");
+		streams->FreeTemporaries();
+	}
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		options = new_options;
+	}
+	precompiler.Configure(new_options);
+	if (memory_changed && held) {
+		held.reset();
+		MakeMemory();
+	}
+}
+
+void CudaEngine::Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) {
+	precompiler.Request(names, requested_by, urgent);
+}
+
+std::vector<std::string> CudaEngine::EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) {
+	return precompiler.EnsureWarm(names, timeout_seconds);
+}
+
+std::vector<KernelStatus> CudaEngine::Status() {
+	return precompiler.Status();
+}
+
+std::vector<GpuMemoryRow> CudaEngine::Memory() {
+	std::vector<GpuMemoryRow> rows;
+	if (auto held = CurrentMemory()) {
+		held->Report(rows);
+	}
+	streams->Report(rows);
+	return rows;
+}
+
+void CudaEngine::Load(const std::string &name, bool is_unit, const std::string &payload) {
+	CheckCuda(cudaSetDevice(options.device), "the device");
+	if (!is_unit) {
+		primitives.Load(name, payload);
+		return;
+	}
+	cudaLibrary_t library = nullptr;
+	CheckCuda(cudaLibraryLoadData(&library, payload.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), name.c_str());
+	std::lock_guard<std::mutex> guard(lock);
+	units[name] = library;
+}
+
+cudaKernel_t CudaEngine::Kernel(const char *unit, const char *entry_point) {
+	cudaLibrary_t library;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		const auto found = units.find(unit);
+		if (found == units.end()) {
+			throw GpuError(std::string("unit ") + unit + " was not loaded");
+		}
+		library = found->second;
+	}
+	cudaKernel_t kernel = nullptr;
+	CheckCuda(cudaLibraryGetKernel(&kernel, library, entry_point), entry_point);
+	return kernel;
+}
+
+void CudaEngine::Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream,
+                        void **arguments) {
+	if (threads == 0) {
+		return;
+	}
+	constexpr uint64_t BLOCK = 256;
+	const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
+	if (blocks > 0x7fffffff) {
+		throw GpuError(std::string(entry_point) + ": more items than one launch can take");
+	}
+	CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(Kernel(unit, entry_point)),
+	                           dim3(static_cast<unsigned>(blocks)), dim3(BLOCK), arguments, 0, stream.Handle()),
+	          entry_point);
+}
+
+void CudaEngine::Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times) {
+	const auto begin = Clock::now();
+	times.begin_ms = Now();
+	double timeout;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		timeout = options.kernel_timeout_seconds;
+	}
+	precompiler.Request(names, requested_by, true);
+	std::string error;
+	if (!WaitForDevice(timeout, error)) {
+		throw GpuError(error);
+	}
+	for (auto &name : names) {
+		const double left = timeout - std::chrono::duration<double>(Clock::now() - begin).count();
+		if (!precompiler.Wait(name, requested_by, std::max(left, 0.0), error)) {
+			throw GpuError(error);
+		}
+	}
+	CheckCuda(cudaSetDevice(options.device), "the device");
+	times.wait_ms = MillisSince(begin);
+}
+
+} // namespace vibespatial

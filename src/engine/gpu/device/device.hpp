@@ -1,0 +1,77 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/device/device.hpp
+//
+// The GPU engine: a device that comes up in the background, the kernels that were loaded onto it, and its work.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/engine.hpp"
+#include "engine/gpu/device/memory.hpp"
+#include "engine/gpu/device/primitives.hpp"
+#include "engine/gpu/device/stream.hpp"
+#include "engine/gpu/libraries.hpp"
+#include "engine/gpu/precompiler.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <cuda_runtime_api.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace vibespatial {
+
+class CudaEngine : public GpuEngine {
+public:
+	explicit CudaEngine(const GpuOptions &options);
+	//! Ends the background work; what is on the device goes with the process
+	void Shutdown();
+
+	bool WaitForDevice(double timeout_seconds, std::string &error) override;
+	GpuDevice Device() override;
+	std::vector<GpuComponent> Components() override;
+	void Configure(const GpuOptions &options) override;
+	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) override;
+	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) override;
+	std::vector<KernelStatus> Status() override;
+	std::vector<GpuMemoryRow> Memory() override;
+	double Now() override;
+	void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes, uint32_t *status,
+	               GpuTimes &times) override;
+	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, GpuTimes &times) override;
+	std::vector<std::string> SelfTest() override;
+
+private:
+	enum class State { COMING, UP, ABSENT };
+
+	void BringUp();
+	//! The payload of a kernel onto the device
+	void Load(const std::string &name, bool is_unit, const std::string &payload);
+	//! Waits for the device and these kernels as long as a consumer may; throws GpuError
+	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
+	cudaKernel_t Kernel(const char *unit, const char *entry_point);
+	//! One thread for each of `threads`
+	void Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream, void **arguments);
+	std::shared_ptr<DeviceMemory> CurrentMemory();
+	void MakeMemory();
+	size_t FreeCaches();
+
+	const std::chrono::steady_clock::time_point epoch;
+	Libraries libraries;
+	Precompiler precompiler;
+
+	std::mutex lock;
+	std::condition_variable changed;
+	State state = State::COMING;
+	GpuOptions options;
+	GpuDevice device;
+	std::shared_ptr<DeviceMemory> memory;
+	std::map<std::string, cudaLibrary_t> units;
+	Primitives primitives;
+	std::unique_ptr<StreamPool> streams;
+	std::thread coming_up;
+	std::thread opening_libraries;
+};
+
+} // namespace vibespatial

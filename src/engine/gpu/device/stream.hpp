@@ -1,0 +1,89 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/device/stream.hpp
+//
+// One line of work on the device, used by one thread at a time: a stream, pinned memory to copy through, and temporary
+// storage of the primitives, which grows to the largest that was asked for and stays.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/device/memory.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+class DeviceStream {
+public:
+	DeviceStream();
+	~DeviceStream();
+	DeviceStream(const DeviceStream &) = delete;
+	DeviceStream &operator=(const DeviceStream &) = delete;
+
+	cudaStream_t Handle() const {
+		return stream;
+	}
+	rmm::cuda_stream_view View() const {
+		return rmm::cuda_stream_view(stream);
+	}
+	//! Both return when the host's memory may be used again; the copy to the device may still be under way
+	void CopyToDevice(void *to, const void *from, size_t bytes);
+	void CopyFromDevice(void *to, const void *from, size_t bytes);
+	void Synchronize();
+
+	//! Temporary storage of a primitive; valid until the next call for the same one
+	void *Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory);
+	size_t FreeTemporaries();
+	//! Adds the bytes of each primitive
+	void ReportTemporaries(std::map<std::string, GpuMemoryRow> &rows);
+
+	static constexpr size_t SLOT_BYTES = 8ull << 20;
+	static constexpr int SLOTS = 2;
+
+private:
+	cudaStream_t stream = nullptr;
+	char *slots[SLOTS] = {};
+	cudaEvent_t slot_done[SLOTS] = {};
+	std::mutex temporaries_lock;
+	std::map<std::string, rmm::device_buffer> temporaries;
+};
+
+//! The streams of a device: as many as threads work at the same time
+class StreamPool {
+public:
+	class Lease {
+	public:
+		Lease(StreamPool &pool, std::unique_ptr<DeviceStream> stream) : pool(pool), stream(std::move(stream)) {
+		}
+		~Lease();
+		Lease(const Lease &) = delete;
+		Lease &operator=(const Lease &) = delete;
+		DeviceStream *operator->() {
+			return stream.get();
+		}
+		DeviceStream &operator*() {
+			return *stream;
+		}
+
+	private:
+		StreamPool &pool;
+		std::unique_ptr<DeviceStream> stream;
+	};
+
+	Lease Take();
+	//! Of the streams that nobody uses now
+	size_t FreeTemporaries();
+	void Report(std::vector<GpuMemoryRow> &rows);
+
+private:
+	std::mutex lock;
+	std::vector<std::unique_ptr<DeviceStream>> idle;
+	size_t made = 0;
+	//! High-water marks of primitives, over all streams
+	std::map<std::string, uint64_t> peaks;
+};
+
+} // namespace vibespatial

@@ -1,0 +1,235 @@
+// Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
+#include "engine/cpu/box_tree.hpp"
+#include "engine/engine.hpp"
+#include "geometry/wkb.hpp"
+#include "vibe/box_node.h"
+
+#include <catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <limits>
+#include <random>
+#include <thread>
+
+using namespace vibespatial; // NOLINT: a test
+using vibe::Box;
+
+namespace {
+
+GpuOptions TestOptions() {
+	GpuOptions options;
+	const char *folder = std::getenv("VIBESPATIAL_GPU_FOLDER");
+	options.folder = folder ? folder : "";
+	options.kernel_timeout_seconds = 120;
+	const char *source = std::getenv("VIBESPATIAL_KERNEL_SOURCE");
+	if (source && std::strcmp(source, "jit") == 0) {
+		options.kernel_source = KernelSource::JIT;
+	}
+	return options;
+}
+
+//! Null, with a message, where there is no device
+GpuEngine *Device() {
+	static GpuEngine *engine = []() -> GpuEngine * {
+		const auto options = TestOptions();
+		if (options.folder.empty()) {
+			WARN("VIBESPATIAL_GPU_FOLDER is not set: nothing is tested on a device");
+			return nullptr;
+		}
+		void *plugin = dlopen((options.folder + "/libvibespatial_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+		if (!plugin) {
+			FAIL(dlerror());
+		}
+		auto open = reinterpret_cast<OpenEngineFunction>(dlsym(plugin, "vibespatial_open_engine"));
+		REQUIRE(open);
+		const char *error = nullptr;
+		REQUIRE(open("another interface", &options, &error) == nullptr);
+		REQUIRE(error);
+		auto *made = open(VIBESPATIAL_ENGINE_INTERFACE, &options, &error);
+		REQUIRE(made);
+		std::string why;
+		if (!made->WaitForDevice(60, why)) {
+			WARN("no device: " << why);
+			return nullptr;
+		}
+		return made;
+	}();
+	return engine;
+}
+
+std::vector<Box> RandomBoxes(size_t count, unsigned seed, double size, double empty_share) {
+	std::mt19937_64 random(seed);
+	std::uniform_real_distribution<double> place(-180, 180), length(0, size), chance(0, 1);
+	std::vector<Box> boxes(count);
+	for (auto &box : boxes) {
+		const double x = place(random), y = place(random) / 2;
+		box = chance(random) < empty_share ? Box::Empty() : Box {x, y, x + length(random), y + length(random)};
+	}
+	return boxes;
+}
+
+void RequireSameTree(GpuEngine &engine, const std::vector<Box> &boxes) {
+	GpuTimes times;
+	const auto packed = engine.PackBoxes(boxes.data(), boxes.size(), times);
+	Serial serial;
+	const BoxTree expected(boxes.data(), boxes.size(), serial);
+	REQUIRE(packed.ids == expected.Ids());
+	REQUIRE(packed.nodes.size() == expected.NodeCount() * vibe::NODE_FLOATS);
+	// Missing children are NaN: compared by their bits
+	REQUIRE((packed.nodes.empty() ||
+	         std::memcmp(packed.nodes.data(), expected.Nodes(), packed.nodes.size() * sizeof(float)) == 0));
+}
+
+} // namespace
+
+TEST_CASE("Every primitive gives what the standard library gives", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->SelfTest() == std::vector<std::string> {});
+}
+
+TEST_CASE("The device packs the same tree as the CPU", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	for (size_t count : {0, 1, 2, 15, 16, 17, 255, 256, 257, 4096, 4097, 100000, 3000001}) {
+		RequireSameTree(*engine, RandomBoxes(count, static_cast<unsigned>(count), 0.5, 0));
+		RequireSameTree(*engine, RandomBoxes(count, static_cast<unsigned>(count) + 1, 5, 0.3));
+	}
+	RequireSameTree(*engine, std::vector<Box>(1000, Box::Empty()));
+	RequireSameTree(*engine, std::vector<Box>(1000, Box {1, 2, 1, 2}));
+	// No extent on one axis, huge and tiny numbers, both zeros
+	std::vector<Box> odd;
+	for (int i = 0; i < 5000; i++) {
+		const double x = (i % 7 - 3) * std::pow(10.0, i % 300 - 150);
+		odd.push_back(Box {x, -0.0, x, 0.0});
+	}
+	RequireSameTree(*engine, odd);
+	const double most = std::numeric_limits<double>::max();
+	odd.push_back(Box {-most, -most, most, most});
+	RequireSameTree(*engine, odd);
+}
+
+TEST_CASE("Threads share the device", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	std::vector<std::thread> threads;
+	std::vector<int> good(8, 0);
+	for (unsigned t = 0; t < 8; t++) {
+		threads.emplace_back([&, t] {
+			bool same = true;
+			for (unsigned round = 0; round < 5; round++) {
+				const auto boxes = RandomBoxes(50000 + 1000 * t, t * 100 + round, 1, 0.1);
+				GpuTimes times;
+				const auto packed = engine->PackBoxes(boxes.data(), boxes.size(), times);
+				Serial serial;
+				const BoxTree expected(boxes.data(), boxes.size(), serial);
+				same = same && packed.ids == expected.Ids();
+			}
+			good[t] = same;
+		});
+	}
+	for (auto &thread : threads) {
+		thread.join();
+	}
+	REQUIRE(good == std::vector<int>(8, 1));
+}
+
+TEST_CASE("The device finds the same boxes of WKB as the CPU", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	std::mt19937_64 random(11);
+	std::uniform_real_distribution<double> place(-1000, 1000);
+	std::string bytes;
+	std::vector<uint64_t> offsets {0};
+	auto add_u32 = [&](uint32_t value) { bytes.append(reinterpret_cast<const char *>(&value), 4); };
+	auto add_point = [&] {
+		for (int k = 0; k < 2; k++) {
+			const double value = place(random);
+			bytes.append(reinterpret_cast<const char *>(&value), 8);
+		}
+	};
+	constexpr size_t COUNT = 200000;
+	for (size_t i = 0; i < COUNT; i++) {
+		const auto kind = random() % 5;
+		if (kind == 1 || kind == 2) {
+			bytes += '\1';
+			add_u32(static_cast<uint32_t>(kind));
+			if (kind == 2) {
+				const auto count = static_cast<uint32_t>(random() % 30);
+				add_u32(count);
+				for (uint32_t k = 0; k < count; k++) {
+					add_point();
+				}
+			} else {
+				add_point();
+			}
+		} else if (kind > 2) {
+			bytes += '\1';
+			add_u32(4);
+			const auto count = static_cast<uint32_t>(random() % 5);
+			add_u32(count);
+			for (uint32_t k = 0; k < count; k++) {
+				bytes += '\1';
+				add_u32(1);
+				add_point();
+			}
+		} // 0: NULL
+		offsets.push_back(bytes.size());
+	}
+	std::vector<Box> boxes(COUNT);
+	std::vector<uint32_t> status(COUNT, 9);
+	GpuTimes times;
+	engine->WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()), offsets.data(), COUNT, boxes.data(), status.data(),
+	                  times);
+	size_t wrong = 0;
+	for (size_t i = 0; i < COUNT; i++) {
+		Box expected = Box::Empty();
+		if (offsets[i] < offsets[i + 1]) {
+			WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()) + offsets[i], offsets[i + 1] - offsets[i], expected);
+		}
+		wrong += status[i] != 0 || std::memcmp(&boxes[i], &expected, sizeof(Box)) != 0;
+	}
+	REQUIRE(wrong == 0);
+}
+
+TEST_CASE("Every memory tier works, and a limit holds", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	const auto boxes = RandomBoxes(200000, 77, 1, 0);
+	for (auto tier : {MemoryTier::POOL, MemoryTier::MANAGED, MemoryTier::SAFE}) {
+		auto options = TestOptions();
+		options.memory_tier = tier;
+		engine->Configure(options);
+		RequireSameTree(*engine, boxes);
+	}
+	auto options = TestOptions();
+	options.memory_limit = 4 << 20;
+	engine->Configure(options);
+	GpuTimes times;
+	REQUIRE_THROWS_AS(engine->PackBoxes(boxes.data(), boxes.size(), times), GpuError);
+	engine->Configure(TestOptions());
+	RequireSameTree(*engine, boxes);
+	uint64_t used = 0, temporaries = 0;
+	for (auto &row : engine->Memory()) {
+		if (row.name == "device memory") {
+			used = row.bytes;
+		} else if (row.name == "temporary storage") {
+			temporaries += row.bytes;
+		}
+	}
+	// Nothing but the temporary storage stays
+	REQUIRE(used == temporaries);
+	REQUIRE(temporaries > 0);
+}
