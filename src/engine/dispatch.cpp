@@ -1,0 +1,81 @@
+#include "engine/dispatch.hpp"
+
+#include "engine/gpu_runtime.hpp"
+
+#include <stdexcept>
+
+namespace vibespatial {
+
+const char *ToText(ExecutionMode mode) {
+	switch (mode) {
+	case ExecutionMode::CPU:
+		return "cpu";
+	case ExecutionMode::GPU:
+		return "gpu";
+	default:
+		return "auto";
+	}
+}
+
+const std::vector<KernelInfo> &Kernels() {
+	static const std::vector<KernelInfo> kernels {
+	    {"box_index", "the packed tree of boxes of a spatial join's build side", "fp64 boxes, fp32 nodes rounded outward",
+	     "the same tree on both engines; misses no pair", 1000000, "cpu, gpu"},
+	    {"wkb_bounds", "the boxes of the geometries of a spatial join's build side", "fp64", "exact", 0, "cpu"},
+	    {"cell_index", "the cells of a spatial join's areas, once many points meet them", "fp64", "exact", 0, "cpu"},
+	    {"join_refine", "the predicate on the candidate pairs of a spatial join", "fp64, adaptive", "exact", 0, "cpu"},
+	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
+	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
+	};
+	return kernels;
+}
+
+const KernelInfo &FindKernel(const std::string &name) {
+	for (auto &kernel : Kernels()) {
+		if (name == kernel.name) {
+			return kernel;
+		}
+	}
+	throw std::invalid_argument("no kernel is called " + name);
+}
+
+Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows) {
+	Decision decision;
+	decision.requested = mode;
+	if (mode == ExecutionMode::CPU) {
+		decision.reason = "vibe_execution_mode is cpu";
+		return decision;
+	}
+	if (!kernel.HasGpu()) {
+		decision.reason = std::string(kernel.name) + " has no GPU variant";
+		return decision;
+	}
+	auto engine = GpuRuntime::Get().IfOpen();
+	if (mode == ExecutionMode::GPU) {
+		decision.selected = ExecutionMode::GPU;
+		decision.reason = "vibe_execution_mode is gpu";
+		decision.engine = engine;
+		return decision;
+	}
+	if (rows < kernel.threshold_rows) {
+		decision.reason =
+		    std::to_string(rows) + " rows: below the threshold of " + std::to_string(kernel.threshold_rows);
+		return decision;
+	}
+	if (!engine) {
+		decision.reason = "no GPU engine: " + GpuRuntime::Get().State();
+		return decision;
+	}
+	std::string error;
+	if (!engine->WaitForDevice(0, error)) {
+		decision.reason = "no device: " + error;
+		return decision;
+	}
+	decision.selected = ExecutionMode::GPU;
+	decision.engine = engine;
+	decision.reason =
+	    std::to_string(rows) + " rows: not below the threshold of " + std::to_string(kernel.threshold_rows);
+	return decision;
+}
+
+} // namespace vibespatial
