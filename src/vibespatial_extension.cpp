@@ -4,6 +4,7 @@
 #include "duckdb/functions/functions.hpp"
 #include "duckdb/operators/operators.hpp"
 #include "duckdb/settings.hpp"
+#include "duckdb/tables/tables.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
 
@@ -25,8 +26,17 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterPredicates(loader);
 	RegisterVersion(loader);
 
+	// Table functions
+	RegisterGpuInfo(loader);
+	RegisterPrecompiler(loader);
+	RegisterDispatch(loader);
+	RegisterMemoryStatus(loader);
+
 	// Operators
 	RegisterSpatialJoin(loader);
+
+	// Last, so that a LOAD that fails starts nothing
+	StartGpu(loader);
 }
 
 void VibespatialExtension::Load(ExtensionLoader &loader) {

@@ -5,10 +5,28 @@
 
 #include "duckdb.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
+#include "engine/dispatch.hpp"
 
 namespace duckdb {
 
-//! vibe_execution_mode: auto, cpu or gpu; the environment variable VIBESPATIAL_EXECUTION_MODE gives the default
+//! How long whoever asked for the GPU waits for the engine and its device
+static constexpr double GPU_PATIENCE_SECONDS = 10;
+
+enum class Precompile : uint8_t { AUTO, ALL, OFF };
+
+//! The vibe_ settings, with their defaults from the environment
 void RegisterSettings(ExtensionLoader &loader);
+//! Opens the engine in the background where a device may be and the settings do not say no; returns at once
+void StartGpu(ExtensionLoader &loader);
+
+vibespatial::ExecutionMode GetExecutionMode(ClientContext &context);
+Precompile GetPrecompile(ClientContext &context);
+//! Seconds that a query waits for its own kernels
+double GetKernelTimeout(ClientContext &context);
+
+//! The engine, with its device up. Without: nothing, and the reason. Returns soon after `poll` throws or so many seconds.
+vibespatial::GpuEngine *WaitForGpu(double seconds, string &why_not, const std::function<void()> &poll = nullptr);
+//! All kernels of the registry, by name
+std::vector<std::string> AllKernels();
 
 } // namespace duckdb

@@ -1,0 +1,74 @@
+#include "duckdb/tables/tables.hpp"
+
+#include "duckdb/tables/table_builder.hpp"
+#include "engine/dispatch.hpp"
+#include "engine/events.hpp"
+
+namespace duckdb {
+
+namespace {
+
+SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
+	SqlTable::rows_t rows;
+	for (auto &kernel : vibespatial::Kernels()) {
+		rows.push_back({Value(kernel.name), Value(kernel.operation), Value(kernel.precision), Value(kernel.guarantee),
+		                kernel.HasGpu() ? Value::UBIGINT(kernel.threshold_rows) : Value(LogicalType::UBIGINT),
+		                Value(kernel.variants)});
+	}
+	return rows;
+}
+
+SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
+	SqlTable::rows_t rows;
+	for (auto &event : vibespatial::DispatchLog::Get().Events()) {
+		rows.push_back({Value::UBIGINT(event.sequence), Value::TIMESTAMPTZ(timestamp_tz_t(event.time)),
+		                Value(event.query), Value(event.operator_name), Value(event.kernel), Value(event.requested),
+		                Value(event.selected), Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
+		                Value::UBIGINT(event.bytes_to_device), Value::UBIGINT(event.bytes_from_device),
+		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms),
+		                Value::DOUBLE(event.kernel_ms), Value::DOUBLE(event.from_device_ms),
+		                Value::DOUBLE(event.total_ms), Value::BOOLEAN(event.fallback)});
+	}
+	return rows;
+}
+
+} // namespace
+
+void RegisterDispatch(ExtensionLoader &loader) {
+	SqlTable("vibe_kernels", "The pieces of work that an engine does: their precision, what they promise, and from how many "
+	                         "rows on mode auto prefers the GPU (NULL: it has no variant of it).")
+	    .Column("kernel", LogicalType::VARCHAR)
+	    .Column("operation", LogicalType::VARCHAR)
+	    .Column("precision", LogicalType::VARCHAR)
+	    .Column("guarantee", LogicalType::VARCHAR)
+	    .Column("threshold_rows", LogicalType::UBIGINT)
+	    .Column("variants", LogicalType::VARCHAR)
+	    .Overload({})
+	    .Example("kernel, threshold_rows, variants FROM vibe_kernels()")
+	    .Register(loader, KernelRows);
+	SqlTable("vibe_dispatch_log", "The last 4096 choices of an engine in this process, oldest first: what was asked for, "
+	                              "chosen and done, why, and where the time went. Mode cpu leaves none to make.")
+	    .Column("sequence", LogicalType::UBIGINT)
+	    .Column("time", LogicalType::TIMESTAMP_TZ)
+	    .Column("query", LogicalType::VARCHAR)
+	    .Column("operator", LogicalType::VARCHAR)
+	    .Column("kernel", LogicalType::VARCHAR)
+	    .Column("requested", LogicalType::VARCHAR)
+	    .Column("selected", LogicalType::VARCHAR)
+	    .Column("actual", LogicalType::VARCHAR)
+	    .Column("reason", LogicalType::VARCHAR)
+	    .Column("rows", LogicalType::UBIGINT)
+	    .Column("bytes_to_device", LogicalType::UBIGINT)
+	    .Column("bytes_from_device", LogicalType::UBIGINT)
+	    .Column("wait_ms", LogicalType::DOUBLE)
+	    .Column("to_device_ms", LogicalType::DOUBLE)
+	    .Column("kernel_ms", LogicalType::DOUBLE)
+	    .Column("from_device_ms", LogicalType::DOUBLE)
+	    .Column("total_ms", LogicalType::DOUBLE)
+	    .Column("fallback", LogicalType::BOOLEAN)
+	    .Overload({})
+	    .Example("operator, selected, actual, reason FROM vibe_dispatch_log()")
+	    .Register(loader, LogRows);
+}
+
+} // namespace duckdb

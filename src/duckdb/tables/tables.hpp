@@ -1,0 +1,22 @@
+//===----------------------------------------------------------------------===//
+// duckdb/tables/tables.hpp
+//
+// The table functions; each is one file of this folder, or two that belong together
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+
+namespace duckdb {
+
+//! vibe_gpu_info
+void RegisterGpuInfo(ExtensionLoader &loader);
+//! vibe_precompile_status vibe_ensure_warm
+void RegisterPrecompiler(ExtensionLoader &loader);
+//! vibe_kernels vibe_dispatch_log
+void RegisterDispatch(ExtensionLoader &loader);
+//! vibe_memory_status
+void RegisterMemoryStatus(ExtensionLoader &loader);
+
+} // namespace duckdb
