@@ -13,7 +13,16 @@ rm -rf "$bundle" "$tarball"
 mkdir -p "$bundle/test"
 cp "$build/vibespatial.duckdb_extension" "$bundle/"
 if [ -d "$build/vibespatial" ]; then
-	cp -r "$build/vibespatial" "$bundle/"
+	# With what is a link there, but for CUDA's compilers: a machine with a device has the toolkit or pip's packages
+	mkdir "$bundle/vibespatial"
+	for path in "$build"/vibespatial/*; do
+		case ${path##*/} in
+		libnvrtc* | libnvJitLink*) ;;
+		*) cp -rL "$path" "$bundle/vibespatial/" ;;
+		esac
+	done
+	mkdir -p "$bundle/bench"
+	cp bench/cold_start.py "$bundle/bench/"
 fi
 cp "$cli" "$bundle/duckdb"
 cp "$build/test/vibespatial_unit" "$build/test/vibespatial_sqllogic" "$bundle/test/"

@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 ./duckdb -unsigned -init /dev/null -batch -echo -cmd "LOAD './vibespatial.duckdb_extension'" <data/demo.sql
 status=0
-test/vibespatial_unit || status=1
+VIBESPATIAL_GPU_FOLDER=$PWD/vibespatial test/vibespatial_unit || status=1
 test/vibespatial_sqllogic --extension ./vibespatial.duckdb_extension test/sql || status=1
 exit $status

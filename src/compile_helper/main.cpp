@@ -1,7 +1,8 @@
 // vibespatial-compile: compiles kernels in a process of its own, and builds the release pack. No device is needed.
 //
-//   vibespatial-compile specs --capability 90 --folder F [--library-folder L].. [--pch] NAME..
-//       compiles CCCL specs and writes each result to descriptor 3; what the GPU engine runs (helper_process.hpp)
+//   vibespatial-compile specs --capability 90 --folder F [--library-folder L].. [--pch] [--threads N] NAME..
+//       compiles CCCL specs and writes each result to descriptor 3; what the GPU engine runs (helper_process.hpp).
+//       More threads than one are for measuring: the compiler's front end takes one at a time
 //   vibespatial-compile pack --capabilities 80,90 --folder F [--library-folder L].. [--workers N] --output FILE
 //       compiles all units and specs for these and writes the pack
 //   vibespatial-compile warm --capability 90 --folder F [--cache D] [--source auto|pack|jit] [--cache-limit BYTES]
@@ -11,6 +12,7 @@
 #include "engine/gpu/helper_process.hpp"
 #include "engine/gpu/precompiler.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <csignal>
@@ -32,6 +34,7 @@ struct Arguments {
 	std::vector<int> capabilities;
 	std::string output;
 	bool pch = false;
+	int threads = 1;
 	double timeout = 600;
 	std::vector<std::string> names;
 };
@@ -79,6 +82,8 @@ Arguments Parse(int count, char **words) {
 			arguments.options.compile_timeout_seconds = static_cast<uint32_t>(std::atoi(value().c_str()));
 		} else if (word == "--output") {
 			arguments.output = value();
+		} else if (word == "--threads") {
+			arguments.threads = std::atoi(value().c_str());
 		} else if (word == "--pch") {
 			arguments.pch = true;
 		} else if (word.compare(0, 2, "--") == 0) {
@@ -120,19 +125,32 @@ int Specs(const Arguments &arguments) {
 		}
 	}
 	Libraries libraries(arguments.options, true);
-	for (auto &name : arguments.names) {
-		HelperResult result {name, false, "", "", false};
-		if (auto *spec = FindSpec(name)) {
-			result.good = CompileSpec(*spec, arguments.capabilities[0], libraries, arguments.pch, result.payload,
-			                          result.error);
-		} else {
-			result.error = name + " is no spec of vibespatial";
+	std::atomic<size_t> next {0};
+	std::atomic<bool> good {true};
+	std::mutex lock;
+	auto work = [&] {
+		for (size_t i = next++; good && i < arguments.names.size(); i = next++) {
+			auto &name = arguments.names[i];
+			HelperResult result {name, false, "", "", false};
+			if (auto *spec = FindSpec(name)) {
+				result.good = CompileSpec(*spec, arguments.capabilities[0], libraries, arguments.pch, result.payload,
+				                          result.error);
+			} else {
+				result.error = name + " is no spec of vibespatial";
+			}
+			std::lock_guard<std::mutex> guard(lock);
+			good = good && WriteHelperResult(3, result);
 		}
-		if (!WriteHelperResult(3, result)) {
-			return 1;
-		}
+	};
+	std::vector<std::thread> threads;
+	for (int i = 1; i < arguments.threads; i++) {
+		threads.emplace_back(work);
 	}
-	return 0;
+	work();
+	for (auto &thread : threads) {
+		thread.join();
+	}
+	return good ? 0 : 1;
 }
 
 int Pack(Arguments arguments) {

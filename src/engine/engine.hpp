@@ -18,7 +18,7 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-1-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-2-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
@@ -93,6 +93,15 @@ struct KernelStatus {
 	double end_ms = 0;
 };
 
+//! Something that took time, for a picture of what overlapped what
+struct GpuStep {
+	std::string lane; // start, kernels, query
+	std::string name;
+	//! Microseconds since 1970
+	int64_t begin_us = 0;
+	int64_t end_us = 0;
+};
+
 struct GpuMemoryRow {
 	std::string name;
 	std::string detail;
@@ -109,9 +118,6 @@ struct GpuTimes {
 	double to_device_ms = 0;
 	double kernel_ms = 0;
 	double from_device_ms = 0;
-	//! Absolute, as in KernelStatus
-	double begin_ms = 0;
-	double end_ms = 0;
 };
 
 //! Packed as BoxTree packs it
@@ -136,8 +142,9 @@ public:
 	virtual std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) = 0;
 	virtual std::vector<KernelStatus> Status() = 0;
 	virtual std::vector<GpuMemoryRow> Memory() = 0;
-	//! Milliseconds since the engine was opened
-	virtual double Now() = 0;
+	//! The last steps, of the engine itself and of those who add to them
+	virtual std::vector<GpuStep> Steps() = 0;
+	virtual void AddStep(const GpuStep &step) = 0;
 
 	//! The boxes of rows of WKB: row i is bytes[offsets[i], offsets[i + 1]), no bytes for NULL. status: see kernels/bounds.cu.
 	//! Throws GpuError.

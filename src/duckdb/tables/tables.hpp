@@ -18,5 +18,7 @@ void RegisterPrecompiler(ExtensionLoader &loader);
 void RegisterDispatch(ExtensionLoader &loader);
 //! vibe_memory_status
 void RegisterMemoryStatus(ExtensionLoader &loader);
+//! vibe_timeline
+void RegisterTimeline(ExtensionLoader &loader);
 
 } // namespace duckdb

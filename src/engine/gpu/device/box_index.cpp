@@ -15,10 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double MillisSince(Clock::time_point begin) {
-	return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
-
 //! Threads that look for the extent of all boxes
 constexpr uint32_t EXTENT_THREADS = 32768;
 
@@ -51,7 +47,7 @@ void CudaEngine::WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t
 	stream.CopyToDevice(device_offsets.data(), offsets, (count + 1) * sizeof(uint64_t));
 	times.bytes_to_device = size + (count + 1) * sizeof(uint64_t);
 	stream.Synchronize();
-	times.to_device_ms = MillisSince(begin);
+	times.to_device_ms = EndStep("query", "to device", begin);
 
 	begin = Clock::now();
 	void *from = device_bytes.data(), *places = device_offsets.data(), *to = device_boxes.data(),
@@ -60,14 +56,13 @@ void CudaEngine::WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t
 	void *arguments[] = {&from, &places, &rows, &to, &flags};
 	Launch("bounds", "wkb_bounds", count, stream, arguments);
 	stream.Synchronize();
-	times.kernel_ms = MillisSince(begin);
+	times.kernel_ms = EndStep("query", "kernels", begin);
 
 	begin = Clock::now();
 	stream.CopyFromDevice(boxes, device_boxes.data(), count * sizeof(Box));
 	stream.CopyFromDevice(status, device_status.data(), count * sizeof(uint32_t));
 	times.bytes_from_device = count * (sizeof(Box) + sizeof(uint32_t));
-	times.from_device_ms = MillisSince(begin);
-	times.end_ms = Now();
+	times.from_device_ms = EndStep("query", "from device", begin);
 }
 
 PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &times) {
@@ -90,7 +85,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 	stream.CopyToDevice(device_boxes.data(), boxes, count * sizeof(Box));
 	times.bytes_to_device = count * sizeof(Box);
 	stream.Synchronize();
-	times.to_device_ms = MillisSince(begin);
+	times.to_device_ms = EndStep("query", "to device", begin);
 
 	begin = Clock::now();
 	void *all = device_boxes.data();
@@ -109,9 +104,8 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 		kept = last[0] + last[1];
 	}
 	if (kept == 0) {
-		times.kernel_ms = MillisSince(begin);
-		times.end_ms = Now();
-		return packed;
+		times.kernel_ms = EndStep("query", "kernels", begin);
+			return packed;
 	}
 
 	// The extent: each thread's, then the least and largest of those
@@ -163,7 +157,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 		}
 	}
 	stream.Synchronize();
-	times.kernel_ms = MillisSince(begin);
+	times.kernel_ms = EndStep("query", "kernels", begin);
 
 	begin = Clock::now();
 	packed.ids.resize(static_cast<size_t>(kept));
@@ -171,8 +165,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 	stream.CopyFromDevice(packed.ids.data(), ids.data(), packed.ids.size() * sizeof(uint32_t));
 	stream.CopyFromDevice(packed.nodes.data(), nodes.data(), packed.nodes.size() * sizeof(float));
 	times.bytes_from_device = packed.ids.size() * sizeof(uint32_t) + packed.nodes.size() * sizeof(float);
-	times.from_device_ms = MillisSince(begin);
-	times.end_ms = Now();
+	times.from_device_ms = EndStep("query", "from device", begin);
 	return packed;
 }
 

@@ -14,9 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double MillisSince(Clock::time_point begin) {
-	return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
+//! Of steps that are kept
+constexpr size_t MAX_STEPS = 4096;
 
 //! Of what is free, when nobody sets a limit
 constexpr double SHARE_OF_FREE = 0.9;
@@ -24,7 +23,10 @@ constexpr double SHARE_OF_FREE = 0.9;
 } // namespace
 
 CudaEngine::CudaEngine(const GpuOptions &options)
-    : epoch(Clock::now()), libraries(options), precompiler(options, libraries, epoch), options(options),
+    : epoch(Clock::now()),
+      epoch_us(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      libraries(options), precompiler(options, libraries, epoch), options(options),
       primitives(libraries), streams(std::make_unique<StreamPool>()) {
 	device.error = "the device is still coming up";
 	coming_up = std::thread([this] { BringUp(); });
@@ -40,8 +42,37 @@ void CudaEngine::Shutdown() {
 	precompiler.Stop();
 }
 
-double CudaEngine::Now() {
-	return MillisSince(epoch);
+int64_t CudaEngine::MicrosOf(Clock::time_point at) const {
+	return epoch_us + std::chrono::duration_cast<std::chrono::microseconds>(at - epoch).count();
+}
+
+double CudaEngine::EndStep(const char *lane, const std::string &name, Clock::time_point begin) {
+	const auto now = Clock::now();
+	AddStep(GpuStep {lane, name, MicrosOf(begin), MicrosOf(now)});
+	return std::chrono::duration<double, std::milli>(now - begin).count();
+}
+
+void CudaEngine::AddStep(const GpuStep &step) {
+	std::lock_guard<std::mutex> guard(steps_lock);
+	steps.push_back(step);
+	if (steps.size() > MAX_STEPS) {
+		steps.pop_front();
+	}
+}
+
+std::vector<GpuStep> CudaEngine::Steps() {
+	std::vector<GpuStep> rows;
+	for (auto &status : precompiler.Status()) {
+		if (status.state == KernelState::READY || status.state == KernelState::FAILED) {
+			auto micros = [&](double ms) { return epoch_us + static_cast<int64_t>(ms * 1000); };
+			const auto how = status.source.empty() ? "failed" : status.source;
+			rows.push_back(
+			    GpuStep {"kernels", status.name + " (" + how + ")", micros(status.begin_ms), micros(status.end_ms)});
+		}
+	}
+	std::lock_guard<std::mutex> guard(steps_lock);
+	rows.insert(rows.end(), steps.begin(), steps.end());
+	return rows;
 }
 
 void CudaEngine::BringUp() {
@@ -65,7 +96,7 @@ void CudaEngine::BringUp() {
 	auto begin = Clock::now();
 	int count = 0;
 	auto status = cudaGetDeviceCount(&count);
-	found.driver_ms = MillisSince(begin);
+	found.driver_ms = EndStep("start", "driver", begin);
 	cudaDriverGetVersion(&found.driver_version);
 	if (status != cudaSuccess || count == 0) {
 		cudaGetLastError();
@@ -82,14 +113,15 @@ void CudaEngine::BringUp() {
 	opening_libraries = std::thread([this] {
 		const auto from = Clock::now();
 		libraries.Cccl();
+		const double spent = EndStep("start", "libraries", from);
 		std::lock_guard<std::mutex> guard(lock);
-		device.libraries_ms = MillisSince(from);
+		device.libraries_ms = spent;
 	});
 	try {
 		begin = Clock::now();
 		CheckCuda(cudaSetDevice(options.device), "the device");
 		CheckCuda(cudaFree(nullptr), "the device's context");
-		found.context_ms = MillisSince(begin);
+		found.context_ms = EndStep("start", "context", begin);
 		cudaDeviceProp properties;
 		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
 		found.name = properties.name;
@@ -111,7 +143,7 @@ void CudaEngine::BringUp() {
 		MakeMemory();
 		// The first stream and its pinned memory
 		streams->Take();
-		found.memory_ms = MillisSince(begin);
+		found.memory_ms = EndStep("start", "memory", begin);
 	} catch (const std::exception &exception) {
 		absent(exception.what());
 		return;
@@ -294,7 +326,6 @@ void CudaEngine::Launch(const char *unit, const char *entry_point, uint64_t thre
 
 void CudaEngine::Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times) {
 	const auto begin = Clock::now();
-	times.begin_ms = Now();
 	double timeout;
 	{
 		std::lock_guard<std::mutex> guard(lock);
@@ -312,7 +343,7 @@ void CudaEngine::Need(const std::vector<std::string> &names, const char *request
 		}
 	}
 	CheckCuda(cudaSetDevice(options.device), "the device");
-	times.wait_ms = MillisSince(begin);
+	times.wait_ms = EndStep("query", "wait for kernels", begin);
 }
 
 } // namespace vibespatial

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cuda_runtime_api.h>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,7 +37,8 @@ public:
 	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) override;
 	std::vector<KernelStatus> Status() override;
 	std::vector<GpuMemoryRow> Memory() override;
-	double Now() override;
+	std::vector<GpuStep> Steps() override;
+	void AddStep(const GpuStep &step) override;
 	void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes, uint32_t *status,
 	               GpuTimes &times) override;
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, GpuTimes &times) override;
@@ -44,6 +46,10 @@ public:
 
 private:
 	enum class State { COMING, UP, ABSENT };
+
+	//! Adds the step from then to now, and gives its milliseconds
+	double EndStep(const char *lane, const std::string &name, std::chrono::steady_clock::time_point begin);
+	int64_t MicrosOf(std::chrono::steady_clock::time_point at) const;
 
 	void BringUp();
 	//! The payload of a kernel onto the device
@@ -58,6 +64,7 @@ private:
 	size_t FreeCaches();
 
 	const std::chrono::steady_clock::time_point epoch;
+	const int64_t epoch_us;
 	Libraries libraries;
 	Precompiler precompiler;
 
@@ -70,6 +77,8 @@ private:
 	std::map<std::string, cudaLibrary_t> units;
 	Primitives primitives;
 	std::unique_ptr<StreamPool> streams;
+	std::mutex steps_lock;
+	std::deque<GpuStep> steps;
 	std::thread coming_up;
 	std::thread opening_libraries;
 };

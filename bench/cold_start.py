@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""How long a fresh process takes to its first result from the GPU; needs Python alone, the DuckDB shell and a device.
+
+usage: cold_start.py --cli DUCKDB --extension FILE [--rounds 5] [--rows 2000000] [--svg FILE] [--markdown FILE]
+
+Every figure is the median of fresh processes. The query joins two tables of small boxes that lie in a database file, so it
+scans, builds the index of one side (on the GPU) and probes it. Kernels come from the release pack, from the disk cache, or
+are compiled. "waited" is what the operator still had to wait for the device and its kernels when the scan was done.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+QUERY = "SELECT count(*) FROM a JOIN b ON ST_Intersects(a.g, b.g)"
+LANES = {"start": "#4c78a8", "kernels": "#f58518", "query": "#54a24b"}
+
+
+class Shell:
+    def __init__(self, cli, extension, work):
+        self.cli, self.extension, self.work = cli, extension, work
+
+    def run(self, statements, cache, **environment):
+        """One process: the seconds of each statement, the results of the last, and the seconds of the whole process."""
+        script = ".mode json\n.timer on\n" + "".join(f"{statement};\n" for statement in statements)
+        full = {**os.environ, "XDG_CACHE_HOME": str(cache), **{key: str(value) for key, value in environment.items()}}
+        begin = time.time()
+        done = subprocess.run([self.cli, "-unsigned", "-init", "/dev/null", "-batch", str(self.work / "boxes.duckdb"), "-readonly"],
+                              input=script, capture_output=True, text=True, env=full)
+        whole = time.time() - begin
+        if done.returncode or "Error" in done.stderr:
+            raise SystemExit(f"{done.stderr}\n{done.stdout}")
+        times = [float(line.split("real")[1].split()[0]) for line in done.stdout.splitlines() if "Run Time" in line]
+        text = [line for line in done.stdout.splitlines() if "Run Time" not in line]
+        chunks, depth = [], ""
+        for line in text:
+            depth += line
+            if line.endswith("]"):
+                chunks.append(json.loads(depth))
+                depth = ""
+        return times, chunks, whole, begin
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cli", required=True)
+    parser.add_argument("--extension", required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--svg")
+    parser.add_argument("--markdown")
+    arguments = parser.parse_args()
+    lines = []
+
+    def say(text):
+        print(text, flush=True)
+        lines.append(text)
+
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        load = f"LOAD '{pathlib.Path(arguments.extension).resolve()}'"
+        boxes = ("SELECT ST_MakeEnvelope(x, y, x + 0.01, y + 0.01) AS g FROM (SELECT (hash(i + {0}) % 3600000) / 1e4 - 180 AS x, "
+                 "(hash(i + {0} + 7) % 1800000) / 1e4 - 90 AS y FROM range({1}) t(i))")
+        subprocess.run([arguments.cli, "-unsigned", "-init", "/dev/null", str(work / "boxes.duckdb"), "-c", load,
+                        "-c", "SET vibe_execution_mode = 'cpu'",
+                        "-c", f"CREATE TABLE a AS {boxes.format(0, arguments.rows)}",
+                        "-c", f"CREATE TABLE b AS {boxes.format(10**9, arguments.rows)}"], check=True, capture_output=True)
+        shell = Shell(arguments.cli, arguments.extension, work)
+
+        def loads(**environment):
+            return median([shell.run([load], work / "load", **environment)[0][0] for _ in range(arguments.rounds)]) * 1e3
+
+        say("| LOAD, fresh process | ms |")
+        say("|---|---|")
+        say(f"| nothing in the background (`VIBESPATIAL_PRECOMPILE=off`) | {loads(VIBESPATIAL_PRECOMPILE='off'):.1f} |")
+        say(f"| device and kernels come up in the background | {loads():.1f} |")
+        say("")
+
+        # The disk cache that a process before this one left
+        warm_cache = work / "warm"
+        full = dict(VIBESPATIAL_EXECUTION_MODE="gpu")
+        shell.run([load, "FROM vibe_ensure_warm(120)"], warm_cache, VIBESPATIAL_KERNEL_SOURCE="jit", VIBESPATIAL_PRECOMPILE="all")
+        log = "SELECT wait_ms, to_device_ms, kernel_ms, from_device_ms, total_ms FROM vibe_dispatch_log() WHERE kernel = 'box_index'"
+        sources = {
+            "release pack": (lambda: work / "empty", dict(VIBESPATIAL_KERNEL_SOURCE="pack")),
+            "disk cache": (lambda: warm_cache, dict(VIBESPATIAL_KERNEL_SOURCE="auto")),
+            "compiled, empty cache": (lambda: pathlib.Path(tempfile.mkdtemp(dir=work)), dict(VIBESPATIAL_KERNEL_SOURCE="jit")),
+        }
+        say("| kernels from | first query, ms | waited, ms | third query, ms | first - third, ms | process, ms |")
+        say("|---|---|---|---|---|---|")
+        for name, (cache, environment) in sources.items():
+            rows = []
+            for _ in range(arguments.rounds):
+                times, chunks, whole, _ = shell.run([load, QUERY, QUERY, QUERY, log], cache(), **full, **environment)
+                rows.append((times[1] * 1e3, chunks[-1][0]["wait_ms"], times[3] * 1e3, (times[1] - times[3]) * 1e3, whole * 1e3))
+            values = [median(column) for column in zip(*rows)]
+            say(f"| {name} | " + " | ".join(f"{value:.0f}" for value in values) + " |")
+        rows = []
+        for _ in range(arguments.rounds):
+            times, _, whole, _ = shell.run([load, QUERY, QUERY, QUERY], work / "empty", VIBESPATIAL_EXECUTION_MODE="cpu")
+            rows.append((times[1] * 1e3, 0, times[3] * 1e3, (times[1] - times[3]) * 1e3, whole * 1e3))
+        say("| (CPU engine) | " + " | ".join(f"{median(column):.0f}" for column in zip(*rows)) + " |")
+        say("")
+
+        say("| all kernels, fresh process | ready after, ms (total wall of loading or compiling) |")
+        say("|---|---|")
+        status = "SELECT wall_ms, error FROM vibe_precompile_status() WHERE kind = 'total'"
+        for name, (cache, environment) in sources.items():
+            walls = []
+            for _ in range(min(3, arguments.rounds)):
+                _, chunks, _, _ = shell.run([load, "SELECT count(*) AS cold FROM vibe_ensure_warm(120)", status], cache(),
+                                            VIBESPATIAL_PRECOMPILE="all", **environment)
+                if chunks[-2][0]["cold"]:
+                    raise SystemExit(f"{name}: {chunks[-1][0]['error']}")
+                walls.append(chunks[-1][0]["wall_ms"])
+            say(f"| {name} | {median(walls):.0f} |")
+        helper = pathlib.Path(arguments.extension).resolve().parent / "vibespatial" / "vibespatial-compile"
+        registry = "SELECT name FROM vibe_precompile_status() WHERE kind = 'spec'"
+        _, chunks, _, _ = shell.run([load, registry], work / "empty", VIBESPATIAL_PRECOMPILE="off")
+        specs = [row["name"] for row in chunks[-1]]
+        threads = os.cpu_count()
+        begin = time.time()
+        subprocess.run(f"'{helper}' specs --capability 90 --threads {threads} {' '.join(specs)} 3>/dev/null >/dev/null 2>&1",
+                       shell=True, check=True)
+        say(f"| the {len(specs)} specs by {threads} threads of one process, for comparison | {(time.time() - begin) * 1e3:.0f} |")
+
+        if arguments.svg:
+            steps = "SELECT lane, step, epoch_us(begin_time) AS b, epoch_us(end_time) AS e FROM vibe_timeline() ORDER BY b"
+            _, chunks, _, began = shell.run([load, QUERY, steps], work / "empty", VIBESPATIAL_KERNEL_SOURCE="pack", **full)
+            pathlib.Path(arguments.svg).write_text(draw(chunks[-1], began))
+        if arguments.markdown:
+            pathlib.Path(arguments.markdown).write_text("\n".join(lines) + "\n")
+        shutil.rmtree(warm_cache, ignore_errors=True)
+
+
+def draw(steps, began):
+    """Bars on one axis of milliseconds since the process was started."""
+    origin = began * 1e6
+    last = max(step["e"] for step in steps) - origin
+    left, width, high = 190, 760, 15
+    scale = width / last
+    parts, y = [], 30
+    for step in steps:
+        x, w = left + (step["b"] - origin) * scale, max((step["e"] - step["b"]) * scale, 1.5)
+        parts.append(f'<text x="{left - 6}" y="{y + 11}" text-anchor="end">{step["step"]}</text>')
+        parts.append(f'<rect x="{x:.1f}" y="{y}" width="{w:.1f}" height="{high - 3}" fill="{LANES.get(step["lane"], "#999")}"/>')
+        parts.append(f'<text x="{x + w + 4:.1f}" y="{y + 11}" fill="#555">{(step["e"] - step["b"]) / 1000:.1f}</text>')
+        y += high
+    ticks = []
+    step_ms = next(ms for ms in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if last / 1000 / ms <= 10)
+    for ms in range(0, int(last / 1000) + 1, step_ms):
+        x = left + ms * 1000 * scale
+        ticks.append(f'<line x1="{x:.1f}" y1="24" x2="{x:.1f}" y2="{y}" stroke="#ddd"/>'
+                     f'<text x="{x:.1f}" y="18" text-anchor="middle">{ms} ms</text>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{y + 10}" '
+            f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
+            + "".join(ticks) + "".join(parts) + "</svg>\n")
+
+
+if __name__ == "__main__":
+    main()
