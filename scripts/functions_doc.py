@@ -36,10 +36,12 @@ CATEGORIES = {
     "constructive": "Constructive",
     "conversion": "Conversion",
     "information": "About the extension",
+    "diagnostic": "Diagnostics",
 }
 
 QUERY = """
-SELECT function_name, parameters, parameter_types, return_type, description, examples, categories, alias_of
+SELECT function_name, parameters, parameter_types, return_type, description, examples, categories, alias_of,
+    function_type
 FROM duckdb_functions()
 WHERE starts_with(function_name, 'vibe_') OR function_name IN (
     SELECT alias_of FROM duckdb_functions() WHERE starts_with(function_name, 'vibe_'))
@@ -66,7 +68,8 @@ def section(name, overloads, aliases):
             f"{parameter} {kind}" for parameter, kind in zip(overload["parameters"], overload["parameter_types"])
         )
         kind = "ENUM" if overload["return_type"] == "ANY" else overload["return_type"]
-        lines.append(f"    {name}({parameters}) -> {kind}")
+        is_table = overload["function_type"] == "table"
+        lines.append(f"    FROM {name}({parameters})" if is_table else f"    {name}({parameters}) -> {kind}")
     lines += ["", overloads[0]["description"]]
     if aliases:
         lines[-1] += f" Also `{'`, `'.join(aliases)}`."

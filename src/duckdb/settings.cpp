@@ -92,15 +92,17 @@ struct KernelTimeoutSetting {
 	static constexpr const char *NAME = "vibe_kernel_timeout";
 	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
-	    "Seconds that a query waits for a GPU kernel of its own before the CPU does the work (mode auto)";
-	static constexpr SetScope SCOPE = SetScope::SESSION;
+	    "Seconds that a query waits for a GPU kernel of its own before the CPU does the work (mode auto). Of the whole "
+	    "process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value::DOUBLE(2);
 	}
-	static void Check(const string &source, Value &value, GpuOptions &) {
+	static void Check(const string &source, Value &value, GpuOptions &options) {
 		if (value.IsNull() || !(DoubleValue::Get(value) >= 0) || DoubleValue::Get(value) > 86400) {
 			throw InvalidInputException("%s = %s: seconds between 0 and 86400 are wanted", source, value.ToString());
 		}
+		options.kernel_timeout_seconds = DoubleValue::Get(value);
 	}
 };
 
@@ -125,9 +127,9 @@ struct KernelSourceSetting {
 struct MemoryTierSetting {
 	static constexpr const char *NAME = "vibe_memory_tier";
 	static constexpr const char *VARIABLE = "";
-	static constexpr const char *DESCRIPTION =
-	    "How GPU memory is taken: pool, safe (frees caches and tries again before it fails) or managed (may page to the "
-	    "host). Of the whole process";
+	static constexpr const char *DESCRIPTION = "How GPU memory is taken: pool, safe (frees caches and tries again "
+	                                           "before it fails) or managed (may page to the "
+	                                           "host). Of the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("safe");
@@ -178,9 +180,9 @@ struct GpuMemoryLimitSetting {
 struct CacheDirSetting {
 	static constexpr const char *NAME = "vibe_cache_dir";
 	static constexpr const char *VARIABLE = "VIBESPATIAL_CACHE_DIR";
-	static constexpr const char *DESCRIPTION =
-	    "The folder that compiled GPU kernels are kept in; empty: vibespatial's in the user's cache folder. Of the whole "
-	    "process";
+	static constexpr const char *DESCRIPTION = "The folder that compiled GPU kernels are kept in; empty: vibespatial's "
+	                                           "in the user's cache folder. Of the whole "
+	                                           "process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("");
@@ -291,10 +293,6 @@ void Apply<ExecutionModeSetting>(ClientContext &context, const Value &value, con
 template <>
 void Apply<PrecompileSetting>(ClientContext &context, const Value &value, const GpuOptions &) {
 	StartInBackground(GetExecutionMode(context), ParsePrecompile(value), "SET vibe_precompile");
-}
-
-template <>
-void Apply<KernelTimeoutSetting>(ClientContext &, const Value &, const GpuOptions &) {
 }
 
 template <class SETTING>

@@ -19,8 +19,9 @@ const char *ToText(ExecutionMode mode) {
 
 const std::vector<KernelInfo> &Kernels() {
 	static const std::vector<KernelInfo> kernels {
-	    {"box_index", "the packed tree of boxes of a spatial join's build side", "fp64 boxes, fp32 nodes rounded outward",
-	     "the same tree on both engines; misses no pair", 1000000, "cpu, gpu"},
+	    {"box_index", "the packed tree of boxes of a spatial join's build side",
+	     "fp64 boxes, fp32 nodes rounded outward", "the same tree on both engines; misses no pair", 1000000,
+	     "cpu, gpu"},
 	    {"wkb_bounds", "the boxes of the geometries of a spatial join's build side", "fp64", "exact", 0, "cpu"},
 	    {"cell_index", "the cells of a spatial join's areas, once many points meet them", "fp64", "exact", 0, "cpu"},
 	    {"join_refine", "the predicate on the candidate pairs of a spatial join", "fp64, adaptive", "exact", 0, "cpu"},

@@ -352,6 +352,9 @@ void GpuRuntime::AtExit() {
 		return;
 	}
 	std::unique_lock<std::mutex> guard(lock);
+	if (exiting) {
+		return; // waited already
+	}
 	exiting = true;
 	changed.wait_for(guard, EXIT_PATIENCE, [&] { return phase != Phase::OPENING; });
 }

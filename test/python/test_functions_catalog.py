@@ -20,6 +20,9 @@ ST_ExteriorRing ST_InteriorRingN ST_NumInteriorRings ST_NInteriorRings ST_Dump
 ST_Boundary ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi ST_ConvexHull ST_Simplify
 """.split()
 
+TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
+          "vibe_memory_status"]
+
 # What spatial 1.5.5 does not have
 OURS = {"ST_Relate", "ST_IsValidReason"}
 
@@ -28,11 +31,11 @@ def vibe_name(name):
     return "vibe_" + name.removeprefix("ST_").lower()
 
 
-def catalog(connection, name):
+def catalog(connection, name, kind="scalar"):
     """The overloads of a function: dictionaries by parameter types"""
     query = """SELECT parameter_types, parameters, return_type, description, examples, categories
-               FROM duckdb_functions() WHERE function_name = ? AND function_type = 'scalar'"""
-    names = [column[0] for column in connection.execute(query, [name]).description]
+               FROM duckdb_functions() WHERE function_name = ? AND function_type = ?"""
+    names = [column[0] for column in connection.execute(query, [name, kind]).description]
     rows = [dict(zip(names, row)) for row in connection.fetchall()]
     return {tuple(row["parameter_types"]): row for row in rows}
 
@@ -69,6 +72,17 @@ def test_examples_hold(vibe, name):
         expression, expected = example.split(" -- ")
         result = vibe.execute(f"SELECT CAST({expression} AS VARCHAR)").fetchone()[0]
         assert (result if result is not None else "NULL") == expected, example
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_described(vibe, name):
+    overloads = catalog(vibe, name, "table")
+    assert () in overloads
+    for types, overload in overloads.items():
+        assert overload["description"].endswith("."), types
+        assert overload["categories"] == ["diagnostic"] and len(overload["parameters"]) == len(types)
+        for example in overload["examples"]:
+            assert vibe.execute(f"SELECT {example}").description, example
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OURS])
@@ -108,7 +122,7 @@ def test_nothing_else_is_registered(vibe, connect):
     with connect(load=False) as plain:
         before = {row[0] for row in plain.execute(query).fetchall()}
     new = {row[0] for row in vibe.execute(query).fetchall()} - before
-    assert new == set(NAMES) | {vibe_name(name) for name in NAMES} | {"vibe_version"}
+    assert new == set(NAMES) | {vibe_name(name) for name in NAMES} | {"vibe_version"} | set(TABLES)
 
 
 def test_documentation_is_current(extension):

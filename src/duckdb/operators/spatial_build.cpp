@@ -43,7 +43,7 @@ void SpatialBuild::Load() {
 	} while (iterator.Next());
 }
 
-void SpatialBuild::Build(vibespatial::Parallel &parallel, idx_t expected_probes) {
+void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes) {
 	auto begin = std::chrono::steady_clock::now();
 	Load();
 	auto count = locations.size();
@@ -61,7 +61,10 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, idx_t expected_probes)
 	});
 	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits), ThreadCount(context),
 	                             CancelPoll(context));
+	index->SetTreeBuilder(
+	    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
 	index->Build(parallel);
+	index->SetTreeBuilder(nullptr);
 	auto &manager = BufferManager::GetBufferManager(context);
 	auto free_memory = manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());
 	index->SetCellMemory(free_memory / 2);

@@ -7,6 +7,7 @@
 
 #include "duckdb.hpp"
 #include "duckdb/common/types/row/tuple_data_collection.hpp"
+#include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_join_physical.hpp"
 #include "duckdb/storage/buffer_manager.hpp"
 
@@ -73,8 +74,8 @@ public:
 	static idx_t EstimateMemory(idx_t rows);
 	//! Pins the rows
 	void Load();
-	//! Indexes them
-	void Build(vibespatial::Parallel &parallel, idx_t expected_probes);
+	//! Indexes them, on the engine that was chosen for that
+	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes);
 	//! Counts memory that grew while probing
 	void CountMemory();
 

@@ -1,5 +1,6 @@
 #include "duckdb/operators/operators.hpp"
 
+#include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_join_logical.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/expression/list.hpp"
@@ -44,6 +45,14 @@ vector<idx_t> MapColumns(const vector<idx_t> &map, idx_t count) {
 		result.push_back(i);
 	}
 	return result;
+}
+
+bool HasSpatialJoin(const LogicalOperator &op) {
+	bool found = IsSpatialJoin(op);
+	for (auto &child : op.children) {
+		found = found || HasSpatialJoin(*child);
+	}
+	return found;
 }
 
 bool HasOperator(LogicalOperator &op, LogicalOperatorType type) {
@@ -604,6 +613,9 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 	if (!HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
 		SpatialJoinRewriter(input.context).Rewrite(plan);
 		PushBoxes(*plan);
+		if (HasSpatialJoin(*plan)) {
+			IndexDispatch::RequestKernels(input.context);
+		}
 	}
 	if (!hidden) {
 		return;

@@ -3,6 +3,7 @@
 #include "duckdb/common/types/row/tuple_data_collection.hpp"
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/function/function_binder.hpp"
+#include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_build.hpp"
 #include "duckdb/operators/spatial_groups.hpp"
 #include "duckdb/operators/spatial_partitions.hpp"
@@ -34,7 +35,8 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
       limit_column(DConstants::INVALID_INDEX), left_columns(join.left_columns),
       has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
-      deterministic(GetFlag(context, "vibe_deterministic")) {
+      deterministic(GetFlag(context, "vibe_deterministic")),
+      planned_engine(IndexDispatch::DescribePlan(context, right.estimated_cardinality)) {
 	children.push_back(left);
 	children.push_back(right);
 
@@ -192,7 +194,8 @@ struct BuildSample {
 class SpatialJoinGlobalSink : public GlobalSinkState {
 public:
 	SpatialJoinGlobalSink(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : threads(context), rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
+	    : threads(context), dispatch(context),
+	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
 	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
@@ -200,6 +203,7 @@ public:
 	}
 
 	TaskThreads threads;
+	IndexDispatch dispatch;
 	mutex lock;
 	unique_ptr<TupleDataCollection> rows;
 	std::atomic<idx_t> row_count {0};
@@ -408,6 +412,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	if (MarksBuild()) {
 		global.matched.Resize(global.row_count);
 	}
+	global.dispatch.Decide(global.built_rows);
 	auto parts = PartCount(context, global);
 	if (parts > 1) {
 		global.partitions =
@@ -418,7 +423,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
-		global.build->Build(parallel, children[0].get().estimated_cardinality);
+		global.build->Build(parallel, global.dispatch, children[0].get().estimated_cardinality);
 	});
 	if (has_aggregate) {
 		global.groups->NumberBuild(*global.build);
@@ -764,7 +769,7 @@ private:
 			auto &rows = sink.partitions->probe_rows.Part(part.part);
 			part.build = make_uniq<SpatialBuild>(global.context, op,
 			                                     std::move(sink.partitions->build_rows.Part(part.part)), sink.matched);
-			part.build->Build(parallel, rows->Count());
+			part.build->Build(parallel, sink.dispatch, rows->Count());
 			if (op.has_aggregate) {
 				lock_guard<mutex> guard(sink.lock);
 				sink.groups->NumberBuild(*part.build);
@@ -1014,7 +1019,7 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ParamsToString() const 
 		only_relate &= term.kind == vibespatial::JoinTerm::RELATE;
 	}
 	result["Index"] = only_relate ? "tree of boxes; cells once many points meet areas" : "tree of boxes";
-	result["Engine"] = "cpu (no GPU engine in this build)";
+	result["Engine"] = planned_engine;
 	SetEstimatedCardinality(result, estimated_cardinality);
 	return result;
 }
@@ -1031,6 +1036,7 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(Globa
 	result["Operator"] = GetName(); // DuckDB's text has no names of extension operators
 	result["Built"] = to_string(sink.built_rows) + " rows, " + milliseconds(sink.build_seconds) + parts;
 	result["Built Index"] = sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
+	result["Index Engine"] = sink.dispatch.Describe();
 	result["Probed"] = to_string(sink.probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
 	result["Candidates"] = to_string(sink.counts.candidates);
 	result["Cell Hits"] = to_string(sink.counts.cell_hits);

@@ -64,6 +64,8 @@ public:
 
 	vector<ProbeScan> probe_scans;
 	bool deterministic;
+	//! As EXPLAIN shows it
+	string planned_engine;
 
 	// Rows of the layout
 	vibespatial::JoinRow GeometryOf(data_ptr_t row) const;

@@ -25,9 +25,9 @@ SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
 		                Value(event.query), Value(event.operator_name), Value(event.kernel), Value(event.requested),
 		                Value(event.selected), Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
 		                Value::UBIGINT(event.bytes_to_device), Value::UBIGINT(event.bytes_from_device),
-		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms),
-		                Value::DOUBLE(event.kernel_ms), Value::DOUBLE(event.from_device_ms),
-		                Value::DOUBLE(event.total_ms), Value::BOOLEAN(event.fallback)});
+		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms), Value::DOUBLE(event.kernel_ms),
+		                Value::DOUBLE(event.from_device_ms), Value::DOUBLE(event.total_ms),
+		                Value::BOOLEAN(event.fallback)});
 	}
 	return rows;
 }
@@ -35,8 +35,9 @@ SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
 } // namespace
 
 void RegisterDispatch(ExtensionLoader &loader) {
-	SqlTable("vibe_kernels", "The pieces of work that an engine does: their precision, what they promise, and from how many "
-	                         "rows on mode auto prefers the GPU (NULL: it has no variant of it).")
+	SqlTable("vibe_kernels",
+	         "The pieces of work that an engine does: their precision, what they promise, and from how many "
+	         "rows on mode auto prefers the GPU (NULL: it has no variant of it).")
 	    .Column("kernel", LogicalType::VARCHAR)
 	    .Column("operation", LogicalType::VARCHAR)
 	    .Column("precision", LogicalType::VARCHAR)
@@ -46,8 +47,9 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Overload({})
 	    .Example("kernel, threshold_rows, variants FROM vibe_kernels()")
 	    .Register(loader, KernelRows);
-	SqlTable("vibe_dispatch_log", "The last 4096 choices of an engine in this process, oldest first: what was asked for, "
-	                              "chosen and done, why, and where the time went. Mode cpu leaves none to make.")
+	SqlTable("vibe_dispatch_log",
+	         "The last 4096 choices of an engine in this process, oldest first: what was asked for, "
+	         "chosen and done, why, and where the time went. Mode cpu leaves none to make.")
 	    .Column("sequence", LogicalType::UBIGINT)
 	    .Column("time", LogicalType::TIMESTAMP_TZ)
 	    .Column("query", LogicalType::VARCHAR)

@@ -93,8 +93,9 @@ SqlTable::rows_t Rows(ClientContext &, const vector<Value> &) {
 } // namespace
 
 void RegisterGpuInfo(ExtensionLoader &loader) {
-	SqlTable("vibe_gpu_info", "What the GPU engine needs: whether and where it was found, in which version, and what to do "
-	                          "where it is missing. Opens the engine, waiting at most 10 seconds.")
+	SqlTable("vibe_gpu_info",
+	         "What the GPU engine needs: whether and where it was found, in which version, and what to do "
+	         "where it is missing. Opens the engine, waiting at most 10 seconds.")
 	    .Column("component", LogicalType::VARCHAR)
 	    .Column("found", LogicalType::BOOLEAN)
 	    .Column("path", LogicalType::VARCHAR)

@@ -22,8 +22,9 @@ static SqlTable::rows_t Rows(ClientContext &, const vector<Value> &) {
 }
 
 void RegisterMemoryStatus(ExtensionLoader &loader) {
-	SqlTable("vibe_memory_status", "The memory of the GPU engine: bytes now, the most so far, and how many pieces. Opens "
-	                               "nothing.")
+	SqlTable("vibe_memory_status",
+	         "The memory of the GPU engine: bytes now, the most so far, and how many pieces. Opens "
+	         "nothing.")
 	    .Column("name", LogicalType::VARCHAR)
 	    .Column("detail", LogicalType::VARCHAR)
 	    .Column("bytes", LogicalType::UBIGINT)

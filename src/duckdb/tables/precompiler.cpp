@@ -121,8 +121,8 @@ SqlTable::rows_t StatusRows(ClientContext &context, const vector<Value> &) {
 	auto totals = StringUtil::Format("submitted %llu, compiled %llu, pending %llu, failed %llu", submitted, compiled,
 	                                 pending, failed);
 	rows.push_back({Value("total"), Value("all"), Value(state), Value(LogicalType::VARCHAR),
-	                Value(LogicalType::VARCHAR), Value::DOUBLE(longest_wait),
-	                Value::DOUBLE(end > 0 ? end - begin : 0), Value::UBIGINT(bytes), Value(totals)});
+	                Value(LogicalType::VARCHAR), Value::DOUBLE(longest_wait), Value::DOUBLE(end > 0 ? end - begin : 0),
+	                Value::UBIGINT(bytes), Value(totals)});
 	return rows;
 }
 
@@ -141,9 +141,10 @@ SqlTable::rows_t WarmRows(ClientContext &context, const vector<Value> &arguments
 	if (arguments.size() > 1) {
 		names = vibespatial::KernelNeeds(arguments[1].IsNull() ? "" : StringValue::Get(arguments[1]));
 		if (names.empty()) {
-			throw InvalidInputException("vibe_ensure_warm: no operator is called %s; kernels are declared for box_index, "
-			                            "spatial_join, and others of kernels/units.json",
-			                            arguments[1].ToString());
+			throw InvalidInputException(
+			    "vibe_ensure_warm: no operator is called %s; kernels are declared for box_index, "
+			    "spatial_join, and others of kernels/units.json",
+			    arguments[1].ToString());
 		}
 	}
 	auto begin = std::chrono::steady_clock::now();
@@ -189,9 +190,10 @@ SqlTable::rows_t WarmRows(ClientContext &context, const vector<Value> &arguments
 } // namespace
 
 void RegisterPrecompiler(ExtensionLoader &loader) {
-	SqlTable("vibe_precompile_status",
-	         "The GPU kernels and whether they are ready: a row for each, and their totals in a last one. Opens nothing; "
-	         "where nothing is compiled, error says why.")
+	SqlTable(
+	    "vibe_precompile_status",
+	    "The GPU kernels and whether they are ready: a row for each, and their totals in a last one. Opens nothing; "
+	    "where nothing is compiled, error says why.")
 	    .Column("kind", LogicalType::VARCHAR)
 	    .Column("name", LogicalType::VARCHAR)
 	    .Column("state", LogicalType::VARCHAR)
@@ -204,9 +206,10 @@ void RegisterPrecompiler(ExtensionLoader &loader) {
 	    .Overload({})
 	    .Example("kind, name, state, error FROM vibe_precompile_status()")
 	    .Register(loader, StatusRows);
-	SqlTable("vibe_ensure_warm",
-	         "Waits until all GPU kernels, or those of one operator, are ready, at most so many seconds (60). The rows are "
-	         "those that are not, with the reason.")
+	SqlTable(
+	    "vibe_ensure_warm",
+	    "Waits until all GPU kernels, or those of one operator, are ready, at most so many seconds (60). The rows are "
+	    "those that are not, with the reason.")
 	    .Column("name", LogicalType::VARCHAR)
 	    .Column("reason", LogicalType::VARCHAR)
 	    .Overload({})

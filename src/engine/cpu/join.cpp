@@ -269,7 +269,8 @@ void JoinIndex::Build(Parallel &parallel) {
 			}
 		});
 	}
-	tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
+	tree = build_tree ? build_tree(boxes.data(), boxes.size())
+	                  : std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	if (!all_points && count <= MAX_ROWS_WITH_SHAPES) {
 		shapes = std::vector<std::atomic<Shape *>>(count);
 		for (auto &slot : shapes) {

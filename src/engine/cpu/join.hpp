@@ -92,6 +92,11 @@ public:
 
 	//! Bytes that Build() will take for so many rows, about
 	static size_t EstimateMemory(size_t rows);
+	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes
+	typedef std::function<std::unique_ptr<BoxTree>(const vibe::Box *boxes, size_t count)> TreeBuilder;
+	void SetTreeBuilder(TreeBuilder builder) {
+		build_tree = std::move(builder);
+	}
 	//! Reads all rows and builds the tree. Throws GeometryError.
 	void Build(Parallel &parallel);
 
@@ -143,6 +148,7 @@ private:
 	bool empty_is_near = false;
 
 	vibe::Box bounds = vibe::Box::Empty();
+	TreeBuilder build_tree;
 	std::unique_ptr<BoxTree> tree;
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
 	std::vector<uint32_t> part_row;

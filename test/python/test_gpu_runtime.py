@@ -1,0 +1,229 @@
+"""The GPU plug-in as the extension sees it: absent, broken, or a fake that needs no GPU. Each case in a process of its own."""
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+PLUGIN = "libvibespatial_cuda.so"
+
+SCRIPT = """
+import duckdb, json, sys, time
+connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+begin = time.perf_counter()
+connection.execute(f"LOAD '{sys.argv[1]}'")
+results = [(time.perf_counter() - begin) * 1e3]
+for sql in sys.argv[2:]:
+    try:
+        results.append(connection.execute(sql).fetchall())
+    except duckdb.Error as error:
+        results.append(f"{type(error).__name__}: {error}")
+print(json.dumps(results, default=str))
+"""
+
+TABLES = ["CREATE TABLE boxes AS SELECT ST_MakeEnvelope(i, 0, i + 1, 1) AS g FROM range(300) t(i)",
+          "CREATE TABLE points AS SELECT ST_Point(i / 2, 0.5) AS g FROM range(1000) t(i)"]
+JOIN = "SELECT count(*) FROM points p JOIN boxes b ON ST_Intersects(p.g, b.g)"
+PAIRS = [[900]]
+EVENTS = "SELECT kernel, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() ORDER BY sequence"
+# Nothing but GPUs: a join of so many boxes is one for the GPU in mode auto
+LARGE = ["CREATE TABLE boxes AS SELECT ST_Point(i, 0) AS g FROM range(1000000) t(i)",
+         "CREATE TABLE points AS SELECT ST_Point(i, 0) AS g FROM range(2000000) t(i)"]
+
+
+@pytest.fixture
+def process(extension):
+    """Runs SQL in a process of its own: the milliseconds of LOAD, and what each statement gave"""
+
+    def run(*statements, extension=extension, **environment):
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("VIBESPATIAL_") and name != "FAKE_GPU"}
+        command = [sys.executable, "-c", SCRIPT, str(extension), *statements]
+        result = subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stderr
+        load, *results = json.loads(result.stdout)
+        return load, results
+
+    return run
+
+
+def compiled(folder, source, *options):
+    path = folder / PLUGIN
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if not compiler:
+        pytest.skip("no compiler")
+    subprocess.run([compiler, "-std=c++17", "-shared", "-fPIC", "-O1", "-o", str(path), *map(str, source), *options],
+                   check=True, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fake(tmp_path_factory):
+    """The folder of a plug-in that works without a GPU"""
+    version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+    return compiled(tmp_path_factory.mktemp("fake"),
+                    [ROOT / "test/python/fake_engine.cpp", ROOT / "src/engine/cpu/box_tree.cpp"],
+                    "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include")
+
+
+def info(rows, component):
+    (row,) = [row for row in rows if row[0] == component]
+    return row
+
+
+def test_load_is_quick(process):
+    loads, bare = [], []
+    script = ("import time, duckdb; c = duckdb.connect(); c.execute('SELECT 1'); b = time.perf_counter(); "
+              "c.execute('LOAD core_functions'); print((time.perf_counter() - b) * 1e3)")
+    for _ in range(7):
+        loads.append(process()[0])
+        result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        bare.append(float(result.stdout) if result.returncode == 0 else 0)
+    print(f"LOAD: {statistics.median(loads):.1f} ms, of an extension that is linked in: {statistics.median(bare):.1f} ms")
+    assert statistics.median(loads) < 20
+
+
+def test_no_plugin(process, tmp_path):
+    load, (rows, status, warm, memory, mode) = process(
+        "FROM vibe_gpu_info()", "FROM vibe_precompile_status()", "FROM vibe_ensure_warm(0.1, 'box_index')",
+        "FROM vibe_memory_status()", "SET vibe_execution_mode = 'gpu'", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    reason = f"{PLUGIN} was not found in {tmp_path}: this installation has no GPU plug-in; 'make' builds it"
+    assert info(rows, "plug-in")[1] is False and info(rows, "plug-in")[4] == reason
+    assert all(row[2] == "idle" and row[8] == reason for row in status[:-1])
+    assert status[-1][8] == "submitted 0, compiled 0, pending 0, failed 0"
+    assert warm and all(row[1] == reason for row in warm)
+    assert reason in memory[0][1]
+    assert mode.startswith("InvalidInputException") and reason in mode and "vibe_gpu_info()" in mode
+
+
+def test_mode_gpu_from_the_environment_fails_at_the_query(process, tmp_path):
+    load, results = process(*TABLES, f"EXPLAIN {JOIN}", JOIN, EVENTS, "SET vibe_execution_mode = 'cpu'", JOIN,
+                            VIBESPATIAL_EXECUTION_MODE="gpu", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert "index on gpu" in results[2][0][1]
+    assert results[3].startswith("IOException") and PLUGIN in results[3] and "'auto' or 'cpu' go without" in results[3]
+    assert results[4][0][:4] == ["box_index", "gpu", "gpu", "none"]
+    assert results[6] == PAIRS
+
+
+def test_mode_auto_goes_without(process, tmp_path):
+    load, results = process(*TABLES, JOIN, EVENTS, VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert results[2] == PAIRS
+    assert results[3] == [["box_index", "auto", "cpu", "cpu", "300 rows: below the threshold of 1000000", False]]
+
+
+def test_found_beside_the_extension(process, extension, tmp_path):
+    shutil.copy(extension, tmp_path)
+    copy = tmp_path / extension.name
+    for folder in (tmp_path, tmp_path / "vibespatial"):
+        folder.mkdir(exist_ok=True)
+        (folder / PLUGIN).write_text("nothing")
+        load, (rows,) = process("FROM vibe_gpu_info()", extension=copy)
+        assert info(rows, "plug-in")[2] == str(folder / PLUGIN)
+
+
+@pytest.mark.parametrize("source, reason", [
+    (None, "could not be loaded: .*(invalid ELF header|file too short)"),
+    ("int nothing;", "is no GPU plug-in of vibespatial: .*undefined symbol: vibespatial_open_engine"),
+    ('extern "C" void *vibespatial_open_engine(const char *, const void *, const char **error) '
+     '{ *error = "made for another version"; return nullptr; }', "made for another version"),
+    ('extern "C" void *vibespatial_open_engine(const char *, const void *, const char **) { return nullptr; }',
+     "does not say why"),
+    ('extern "C" void *vibespatial_open_engine(const char *, const void *, const char **) { throw 1; }',
+     "opening the GPU plug-in failed"),
+    ('extern "C" void rmm_is_missing(); void *user = (void *)rmm_is_missing;', "undefined symbol: rmm_is_missing"),
+], ids=["no ELF", "no symbol", "other interface", "silent", "throws", "undefined"])
+def test_broken_plugin(process, tmp_path, source, reason):
+    if source is None:
+        (tmp_path / PLUGIN).write_text("this is no library" * 100)
+    else:
+        (tmp_path / "plugin.cpp").write_text(source)
+        compiled(tmp_path, [tmp_path / "plugin.cpp"])
+    load, results = process("FROM vibe_gpu_info()", "SET vibe_execution_mode = 'gpu'", "FROM vibe_precompile_status()",
+                            *TABLES, JOIN, VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert re.search(reason, info(results[0], "plug-in")[4])
+    assert re.search(reason, results[1]) and re.search(reason, results[2][0][8])
+    assert results[-1] == PAIRS
+
+
+def test_libraries_of_the_plugin(process, tmp_path):
+    """librmm is looked for where pip puts it; without it the reason says what to do"""
+    library = tmp_path / "site" / "librmm" / "lib64"
+    library.mkdir(parents=True)
+    (tmp_path / "rmm.cpp").write_text("extern \"C\" int rmm_symbol() { return 1; }")
+    compiled(library, [tmp_path / "rmm.cpp"], "-Wl,-soname,librmm.so")
+    (library / PLUGIN).rename(library / "librmm.so")
+    (tmp_path / "plugin.cpp").write_text(
+        'extern "C" int rmm_symbol(); extern "C" void *vibespatial_open_engine(const char *, const void *, '
+        'const char **error) { *error = rmm_symbol() ? "librmm is here" : ""; return nullptr; }')
+    compiled(tmp_path, [tmp_path / "plugin.cpp"], f"-L{library}", "-l:librmm.so")
+    load, (rows,) = process("FROM vibe_gpu_info()", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert "pip install librmm-cu13==26.8.0" in info(rows, "plug-in")[4]
+    for name, folder in (("PYTHONPATH", tmp_path / "site"), ("VIBESPATIAL_LIBRARY_PATH", library)):
+        load, (rows,) = process("FROM vibe_gpu_info()", VIBESPATIAL_GPU_FOLDER=str(tmp_path), **{name: str(folder)})
+        assert "librmm is here" in info(rows, "plug-in")[4]
+
+
+def test_fake_engine_builds_the_index(process, fake):
+    load, results = process("SET vibe_execution_mode = 'gpu'", *TABLES, f"EXPLAIN {JOIN}", JOIN,
+                            "SET vibe_join_partitions = 3", JOIN, "RESET vibe_join_partitions", EVENTS,
+                            f"EXPLAIN ANALYZE {JOIN}", "FROM vibe_precompile_status()", "FROM vibe_memory_status()",
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert "index on gpu" in re.sub(r"\s+", " ", results[3][0][1])
+    assert results[4] == PAIRS and results[6] == PAIRS
+    index = [event for event in results[8] if event[0] == "box_index"]
+    assert len(index) == 4 and all(event[1:4] == ["gpu", "gpu", "gpu"] and not event[5] for event in index)
+    # What the GPU does not do is told, too
+    assert ["join_refine", "gpu", "cpu", "cpu", "join_refine has no GPU variant", False] in results[8]
+    assert "Index Engine" in results[9][0][1]
+    ready = [row for row in results[10] if row[2] == "ready"]
+    assert {"bounds", "indexing"} <= {row[1] for row in ready} and results[10][-1][0] == "total"
+    assert results[11] == [["pool", "fake", 1, 2, 3]]
+
+
+def test_mode_auto_uses_an_open_engine_for_many_rows(process, fake):
+    load, results = process("FROM vibe_ensure_warm(5)", *LARGE, JOIN, EVENTS, VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert results[0] == [] and results[3] == [[1000000]]
+    assert results[4] == [["box_index", "auto", "gpu", "gpu", "1000000 rows: not below the threshold of 1000000", False]]
+
+
+@pytest.mark.parametrize("fault, reason", [("failure", "the fake device fell off"), ("nonsense", "BoxTree"),
+                                           ("cold", "was not ready after 0.2 seconds")])
+def test_faults(process, fake, fault, reason):
+    setup = ["FROM vibe_ensure_warm(0.1)", "SET vibe_kernel_timeout = 0.2", "SET vibe_compile_timeout = 1"]
+    load, results = process(*setup, *LARGE, JOIN, EVENTS, "SET vibe_execution_mode = 'gpu'", JOIN, JOIN, EVENTS,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+    assert results[5] == [[1000000]]
+    (event,) = results[6]
+    assert event[:4] == ["box_index", "auto", "gpu", "cpu"] and reason in event[4] and event[5]
+    assert results[8].startswith("IOException") and results[9].startswith("IOException")
+    assert results[10][-1][1:4] == ["gpu", "gpu", "none"]
+
+
+def test_no_device(process, fake):
+    load, results = process("SET vibe_execution_mode = 'gpu'", "FROM vibe_ensure_warm(0.1, 'box_index')",
+                            "FROM vibe_gpu_info()", "FROM vibe_precompile_status()", *LARGE, JOIN, EVENTS,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="no device")
+    assert "the fake device is not there" in results[0] and results[1][0][1] == "the fake device is not there"
+    assert info(results[2], "device")[1] is False and info(results[2], "plug-in")[1] is True
+    assert results[3][0][2] == "idle" and results[3][0][8] == "the fake device is not there"
+    assert results[6] == [[1000000]]
+    assert results[7][0][2:4] == ["cpu", "cpu"] and "the fake device is not there" in results[7][0][4]
+
+
+def test_settings_reach_the_engine(process, fake):
+    load, results = process("SET vibe_gpu_memory_limit = '1GB'", "FROM vibe_gpu_info()", "SET vibe_gpu_memory_limit = '2GB'",
+                            "FROM vibe_gpu_info()", "SET vibe_gpu_device = 1",
+                            VIBESPATIAL_GPU_FOLDER=str(fake), VIBESPATIAL_CACHE_DIR="/tmp/k")
+    assert info(results[1], "options")[4] == "1000000000 /tmp/k 2.000000"
+    assert info(results[3], "options")[4] == "2000000000 /tmp/k 2.000000"
+    assert "open on device 0" in results[4]
+
+
+def test_ends_while_the_plugin_opens(process, fake):
+    process("FROM vibe_ensure_warm(0.1, 'box_index')", VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="slow")
