@@ -7,12 +7,13 @@
 #pragma once
 
 #include "geometry/geometry_batch.hpp"
+#include "vibe/wkb.h"
 
 #include <string>
 
 namespace vibespatial {
 
-constexpr uint32_t WKB_MAX_DEPTH = 16;
+constexpr uint32_t WKB_MAX_DEPTH = vibe::WKB_DEPTH;
 
 //! Appends one geometry as a row. Throws GeometryError (truncated, unknown type, wrong byte order, mixed
 //! dimensions, wrong member type, too deep, trailing bytes) and leaves the batch as it was. Never reads past `size`.

@@ -1,31 +1,74 @@
 // The GPU's units, run on the host: what they compute is what the CPU engine computes.
 #include "host_cuda.hpp"
 
+#include "vibe/arena.h"
 #include "vibe/box_node.h"
 #include "vibe/curve.h"
+#include "vibe/distance.h"
+#include "vibe/measure.h"
+#include "vibe/points.h"
+#include "vibe/split.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
 
 namespace bounds_unit {
 #include "../../kernels/bounds.cu"
 }
+namespace indexing_unit {
+#include "../../kernels/indexing.cu"
+}
 namespace morton_range_unit {
 #include "../../kernels/morton_range.cu"
 }
-namespace indexing_unit {
-#include "../../kernels/indexing.cu"
+namespace multipoint_binary_relations_unit {
+#include "../../kernels/multipoint_binary_relations.cu"
+}
+namespace overlay_split_unit {
+#include "../../kernels/overlay_split.cu"
+}
+namespace point_binary_relations_unit {
+#include "../../kernels/point_binary_relations.cu"
+}
+namespace point_constructive_unit {
+#include "../../kernels/point_constructive.cu"
+}
+namespace point_distance_unit {
+#include "../../kernels/point_distance.cu"
+}
+namespace point_in_polygon_unit {
+#include "../../kernels/point_in_polygon.cu"
+}
+namespace polygon_predicates_unit {
+#include "../../kernels/polygon_predicates.cu"
+}
+namespace segment_distance_unit {
+#include "../../kernels/segment_distance.cu"
+}
+namespace segment_intersection_unit {
+#include "../../kernels/segment_intersection.cu"
+}
+namespace spatial_query_unit {
+#include "../../kernels/spatial_query.cu"
+}
+namespace wkb_encode_unit {
+#include "../../kernels/wkb_encode.cu"
 }
 
 #include "catch.hpp"
 
 #include "engine/cpu/box_tree.hpp"
+#include "engine/cpu/measure.hpp"
+#include "engine/cpu/point_locator.hpp"
+#include "engine/cpu/relate.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "wkb_bytes.hpp"
+#include "wkt_rows.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <set>
@@ -280,6 +323,161 @@ Packed Pack(const std::vector<Box> &boxes, bool backwards) {
 	return packed;
 }
 
+//! The columns of a batch as the units see them
+vibe::RowsView ViewOf(const GeometryBatch &batch) {
+	return vibe::RowsView {batch.row_node.data(),
+	                       batch.row_part.data(),
+	                       reinterpret_cast<const vibe::u8 *>(batch.node_type.data()),
+	                       batch.node_children.data(),
+	                       batch.part_family.data(),
+	                       batch.part_ring.data(),
+	                       batch.ring_start.data(),
+	                       batch.x.data(),
+	                       batch.y.data()};
+}
+
+//! Geometries of all types on a small raster, where they meet in every way, and some off it
+class Zoo {
+public:
+	GeometryBatch batch;
+	std::vector<std::unique_ptr<Shape>> shapes;
+	std::vector<vibe::ShapeView> views;
+
+	Zoo(unsigned seed, int count) : random(seed) {
+		for (const char *text : {"POINT EMPTY", "LINESTRING EMPTY", "POLYGON EMPTY", "GEOMETRYCOLLECTION EMPTY",
+		                         "POLYGON ((0 0, 2 2, 0 0, 0 0))", "LINESTRING (1 1, 1 1)"}) {
+			Add(text);
+		}
+		for (int i = 0; i < count; i++) {
+			Add(Geometry(i % 8));
+		}
+	}
+	//! Those that `wanted` takes
+	template <class WANTED>
+	std::vector<vibe::i32> Ids(const WANTED &wanted) const {
+		std::vector<vibe::i32> ids;
+		for (size_t i = 0; i < views.size(); i++) {
+			if (wanted(i)) {
+				ids.push_back(static_cast<vibe::i32>(i));
+			}
+		}
+		return ids;
+	}
+
+	std::mt19937 random;
+
+private:
+	void Add(const std::string &text) {
+		wkt_test::ReadWkt(text, batch);
+		shapes.push_back(std::make_unique<Shape>());
+		shapes.back()->Build(batch.View(batch.RowCount() - 1));
+		views.push_back(shapes.back()->View());
+	}
+	std::string Place() {
+		std::uniform_int_distribution<int> raster(0, 6);
+		if (random() % 9 == 0) {
+			std::uniform_real_distribution<double> anywhere(0, 6);
+			return std::to_string(anywhere(random)) + " " + std::to_string(anywhere(random));
+		}
+		return std::to_string(raster(random)) + " " + std::to_string(raster(random));
+	}
+	std::string Places(unsigned count) {
+		std::string text;
+		for (unsigned i = 0; i < count; i++) {
+			text += (i > 0 ? ", " : "") + Place();
+		}
+		return "(" + text + ")";
+	}
+	std::string Square(int x, int y, int size, bool hole) {
+		auto at = [](int px, int py) { return std::to_string(px) + " " + std::to_string(py); };
+		std::string text = "((" + at(x, y) + ", " + at(x + size, y) + ", " + at(x + size, y + size) + ", " +
+		                   at(x, y + size) + ", " + at(x, y) + ")";
+		if (hole) {
+			text +=
+			    ", (" + at(x + 1, y) + ", " + at(x + 1, y + 1) + ", " + at(x + 2, y + 1) + ", " + at(x + 1, y) + ")";
+		}
+		return text + ")";
+	}
+	std::string Star() {
+		std::uniform_real_distribution<double> radius(0.5, 3);
+		const int corners = 3 + static_cast<int>(random() % 120);
+		std::string first, text;
+		for (int i = 0; i < corners; i++) {
+			const double angle = 2 * M_PI * i / corners, r = radius(random);
+			const std::string vertex =
+			    std::to_string(3 + r * std::cos(angle)) + " " + std::to_string(3 + r * std::sin(angle));
+			first = i == 0 ? vertex : first;
+			text += vertex + ", ";
+		}
+		return "((" + text + first + "))";
+	}
+	std::string Geometry(int kind) {
+		const int x = static_cast<int>(random() % 4), y = static_cast<int>(random() % 4);
+		switch (kind) {
+		case 0:
+			return "POINT (" + Place() + ")";
+		case 1:
+			return "MULTIPOINT " + Places(1 + random() % 5);
+		case 2:
+			return "LINESTRING " + Places(2 + random() % (random() % 4 == 0 ? 60 : 5));
+		case 3:
+			return "MULTILINESTRING (" + Places(2) + ", " + Places(3) + ")";
+		case 4:
+			return "POLYGON " + Square(x, y, 3, random() % 2 == 0);
+		case 5:
+			return "MULTIPOLYGON (" + Square(x, y, 1, false) + ", " + Square(x + 1, y + 1, 2, false) + ")";
+		case 6:
+			return "POLYGON " + Star();
+		default:
+			return "GEOMETRYCOLLECTION (" + Geometry(static_cast<int>(random() % 7)) + ", " +
+			       Geometry(static_cast<int>(random() % 7)) + ")";
+		}
+	}
+};
+
+//! All pairs of two lists
+struct Pairs {
+	std::vector<vibe::i32> left, right;
+
+	Pairs(const std::vector<vibe::i32> &a, const std::vector<vibe::i32> &b) {
+		for (auto i : a) {
+			for (auto k : b) {
+				left.push_back(i);
+				right.push_back(k);
+			}
+		}
+	}
+	uint64_t Count() const {
+		return left.size();
+	}
+};
+
+//! Points on the raster, on vertices and on edges, and anywhere
+struct PointColumns {
+	std::vector<double> x, y;
+
+	explicit PointColumns(std::mt19937 &random, int count = 150) {
+		std::uniform_real_distribution<double> anywhere(-0.5, 6.5);
+		for (int i = 0; i < count; i++) {
+			const bool raster = i % 3 > 0;
+			x.push_back(raster ? static_cast<double>(random() % 13) / 2 : anywhere(random));
+			y.push_back(raster ? static_cast<double>(random() % 13) / 2 : anywhere(random));
+		}
+	}
+	vibe::Vec2 At(vibe::i32 i) const {
+		return vibe::Vec2 {x[static_cast<size_t>(i)], y[static_cast<size_t>(i)]};
+	}
+	std::vector<vibe::i32> Ids() const {
+		std::vector<vibe::i32> ids(x.size());
+		std::iota(ids.begin(), ids.end(), 0);
+		return ids;
+	}
+};
+
+bool SameNumber(double a, double b) {
+	return a == b || (std::isnan(a) && std::isnan(b));
+}
+
 } // namespace
 
 TEST_CASE("kernels: boxes of WKB are the CPU's", "[kernels]") {
@@ -418,5 +616,477 @@ TEST_CASE("kernels: Morton codes and ranges of cells", "[kernels]") {
 			}
 			REQUIRE(found == expected);
 		}
+	}
+}
+
+TEST_CASE("kernels: candidates are those of the tree", "[kernels]") {
+	std::mt19937_64 random(6);
+	Serial serial;
+	for (size_t items : {0, 1, 15, 17, 300, 5000}) {
+		const auto boxes = RandomBoxes(random, items, 100);
+		const auto queries = RandomBoxes(random, 200, 100);
+		const auto count = static_cast<uint32_t>(queries.size());
+		const BoxTree tree(boxes.data(), items, serial);
+		const std::vector<vibe::i32> ids(tree.Ids().begin(), tree.Ids().end());
+		const auto item_count = static_cast<uint32_t>(ids.size());
+		for (const Box *exact : {static_cast<const Box *>(nullptr), boxes.data()}) {
+			std::vector<vibe::i64> counts(count), position(count);
+			Launch(spatial_query_unit::tree_count, count, false, tree.Nodes(), ids.data(), item_count, exact,
+			       queries.data(), count, counts.data());
+			vibe::i64 total = 0;
+			for (uint32_t i = 0; i < count; i++) {
+				position[i] = total;
+				total += counts[i];
+			}
+			std::vector<vibe::i32> query_ids(total), item_ids(total), expected_query, expected_item;
+			Launch(spatial_query_unit::tree_write, count, true, tree.Nodes(), ids.data(), item_count, exact,
+			       queries.data(), count, position.data(), query_ids.data(), item_ids.data());
+			for (uint32_t i = 0; i < count; i++) {
+				tree.Visit(queries[i], [&](uint32_t id) {
+					if (!exact || exact[id].Intersects(queries[i])) {
+						expected_query.push_back(static_cast<vibe::i32>(i));
+						expected_item.push_back(static_cast<vibe::i32>(id));
+					}
+					return false;
+				});
+			}
+			REQUIRE(query_ids == expected_query);
+			REQUIRE(item_ids == expected_item);
+			REQUIRE((items < 5000 || total > 30));
+		}
+	}
+}
+
+TEST_CASE("kernels: grown boxes", "[kernels]") {
+	std::mt19937_64 random(7);
+	auto boxes = RandomBoxes(random, 500, 1e3);
+	boxes.push_back(Box {0, -0.0, 0, 1e308});
+	std::vector<Box> grown(boxes.size());
+	for (const double distance : {0.0, 0.5, 1e308}) {
+		Launch(spatial_query_unit::grow_boxes, boxes.size(), false, boxes.data(), static_cast<uint32_t>(boxes.size()),
+		       distance, grown.data());
+		const double by = distance * (1 + 1e-9);
+		for (size_t i = 0; i < boxes.size(); i++) {
+			const Box &box = boxes[i];
+			const Box expected {std::nextafter(box.min_x - by, -INFINITY), std::nextafter(box.min_y - by, -INFINITY),
+			                    std::nextafter(box.max_x + by, INFINITY), std::nextafter(box.max_y + by, INFINITY)};
+			REQUIRE(SameBits(&grown[i], box.IsEmpty() ? &box : &expected, sizeof(box)));
+		}
+	}
+}
+
+TEST_CASE("kernels: relations of shapes are the CPU's, or open", "[kernels]") {
+	Zoo zoo(8, 120);
+	const auto all = zoo.Ids([](size_t) { return true; });
+	const Pairs pairs(all, all);
+	RelateScratch scratch;
+	constexpr uint64_t THREADS = 32;
+	for (const vibe::u64 bytes : {vibe::u64(1) << 20, vibe::u64(2048), vibe::u64(8)}) {
+		std::vector<vibe::u64> arena(THREADS * bytes / 8);
+		auto *memory = reinterpret_cast<vibe::u8 *>(arena.data());
+		size_t wrong = 0, open = 0, holding = 0;
+		for (vibe::u32 k = vibe::PREDICATE_RELATE; k <= vibe::PREDICATE_EQUALS; k++) {
+			const auto predicate = static_cast<vibe::Predicate>(k);
+			std::vector<vibe::u8> results(pairs.Count(), 9);
+			std::vector<vibe::Matrix> matrices(pairs.Count());
+			Launch(polygon_predicates_unit::relate_pairs, THREADS, k % 2 == 0, zoo.views.data(), zoo.views.data(),
+			       pairs.left.data(), pairs.right.data(), pairs.Count(), k, memory, bytes, matrices.data(),
+			       results.data());
+			for (size_t i = 0; i < pairs.Count(); i++) {
+				if (results[i] == vibe::PAIR_OPEN) {
+					open++;
+					continue;
+				}
+				const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];
+				if (k == vibe::PREDICATE_RELATE) {
+					wrong += results[i] != vibe::PAIR_TRUE || matrices[i] != Relate(a, b, scratch);
+				} else {
+					wrong += results[i] != (Evaluate(predicate, a, b, scratch) ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
+				}
+				holding += results[i];
+			}
+		}
+		CHECK(wrong == 0);
+		CHECK(holding > 3000);
+		CHECK((bytes > 4096) == (open == 0));
+	}
+}
+
+TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
+	Zoo zoo(9, 80);
+	const auto all = zoo.Ids([](size_t) { return true; });
+	const Pairs pairs(all, all);
+	for (const double limit : {-1.0, 0.0, 0.75}) {
+		std::vector<double> distances(pairs.Count());
+		std::vector<vibe::u8> within(pairs.Count(), 9);
+		Launch(segment_distance_unit::shape_distances, pairs.Count(), true, zoo.views.data(), zoo.views.data(),
+		       pairs.left.data(), pairs.right.data(), pairs.Count(), limit, distances.data(), within.data());
+		size_t wrong = 0;
+		for (size_t i = 0; i < pairs.Count(); i++) {
+			const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];
+			const bool empty = a.dimension < 0 || b.dimension < 0;
+			const double expected = empty ? NAN : vibe::ShapeDistance(a, b, limit);
+			wrong += !SameNumber(distances[i], expected);
+			const bool near = !empty && limit >= 0 && vibe::ShapeDistance(a, b, -1) <= limit;
+			wrong += within[i] != (near ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
+		}
+		CHECK(wrong == 0);
+	}
+
+	PointColumns points(zoo.random);
+	const auto point_ids = points.Ids();
+	const Pairs from_points(point_ids, all);
+	for (const double limit : {-1.0, 0.5}) {
+		std::vector<double> distances(from_points.Count());
+		Launch(point_distance_unit::point_shape_distances, from_points.Count(), false, points.x.data(), points.y.data(),
+		       from_points.left.data(), zoo.views.data(), from_points.right.data(), from_points.Count(), limit,
+		       distances.data());
+		size_t wrong = 0, zeros = 0;
+		const vibe::u32 zero = 0;
+		for (size_t i = 0; i < from_points.Count(); i++) {
+			const auto &shape = zoo.views[from_points.right[i]];
+			const auto point = points.At(from_points.left[i]);
+			const double expected =
+			    shape.dimension < 0 ? NAN : vibe::ShapeDistance(vibe::ShapeOfPoint(&point, &zero), shape, limit);
+			// With a limit only the side of it counts
+			wrong += limit < 0 ? !SameNumber(distances[i], expected) : (distances[i] <= limit) != (expected <= limit);
+			zeros += distances[i] == 0;
+		}
+		CHECK(wrong == 0);
+		CHECK(zeros > 500);
+	}
+
+	const Pairs both(point_ids, point_ids);
+	std::vector<double> distances(both.Count());
+	std::vector<vibe::u8> within(both.Count());
+	Launch(point_distance_unit::point_distances, both.Count(), false, points.x.data(), points.y.data(), points.x.data(),
+	       points.y.data(), both.left.data(), both.right.data(), both.Count(), distances.data());
+	Launch(point_distance_unit::points_within, both.Count(), false, points.x.data(), points.y.data(), points.x.data(),
+	       points.y.data(), both.left.data(), both.right.data(), both.Count(), 2.5, within.data());
+	for (size_t i = 0; i < both.Count(); i++) {
+		REQUIRE(distances[i] == vibe::PointDistance(points.At(both.left[i]), points.At(both.right[i])));
+		REQUIRE(within[i] == (distances[i] <= 2.5 ? 1 : 0));
+	}
+}
+
+TEST_CASE("kernels: points in polygons", "[kernels]") {
+	Zoo zoo(10, 200);
+	PointColumns points(zoo.random);
+	RelateScratch scratch;
+	// Rows that are areas; shapes of every kind that is not mixed
+	const Pairs in_rows(points.Ids(), zoo.Ids([&](size_t i) {
+		return zoo.views[i].dimension == 2 && zoo.batch.type[i] != GeometryType::GEOMETRYCOLLECTION;
+	}));
+	const Pairs in_shapes(points.Ids(), zoo.Ids([&](size_t i) { return !zoo.views[i].mixed; }));
+	std::vector<vibe::u8> rows(in_rows.Count(), 9), shapes(in_shapes.Count(), 9);
+	Launch(point_in_polygon_unit::locate_in_rows, in_rows.Count(), false, points.x.data(), points.y.data(),
+	       in_rows.left.data(), ViewOf(zoo.batch), in_rows.right.data(), in_rows.Count(), rows.data());
+	Launch(point_in_polygon_unit::locate_in_shapes, in_shapes.Count(), true, points.x.data(), points.y.data(),
+	       in_shapes.left.data(), zoo.views.data(), in_shapes.right.data(), in_shapes.Count(), shapes.data());
+	size_t wrong = 0, seen[3] = {};
+	for (size_t i = 0; i < in_rows.Count(); i++) {
+		const auto point = points.At(in_rows.left[i]);
+		const auto &shape = zoo.views[in_rows.right[i]];
+		wrong += rows[i] != Locate(shape, point, scratch) || rows[i] != PointLocator(shape).Locate(point);
+		seen[rows[i]]++;
+	}
+	for (size_t i = 0; i < in_shapes.Count(); i++) {
+		wrong += shapes[i] != Locate(zoo.views[in_shapes.right[i]], points.At(in_shapes.left[i]), scratch);
+		seen[shapes[i]]++;
+	}
+	CHECK(wrong == 0);
+	CHECK(std::min({seen[0], seen[1], seen[2]}) > 500);
+}
+
+TEST_CASE("kernels: relations of points are the CPU's, or open", "[kernels]") {
+	Zoo zoo(11, 160);
+	PointColumns points(zoo.random, 60);
+	RelateScratch scratch;
+	const vibe::u32 zero = 0;
+	const auto all = zoo.Ids([](size_t) { return true; });
+	const Pairs with_points(points.Ids(), points.Ids()), with_shapes(points.Ids(), all);
+	const Pairs multi(zoo.Ids([&](size_t i) { return zoo.views[i].dimension < 1 && zoo.views[i].vertex_count == 0; }),
+	                  all);
+	size_t wrong = 0, open = 0, holding = 0;
+	for (vibe::u32 k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
+		const auto predicate = static_cast<vibe::Predicate>(k);
+		std::vector<vibe::u8> results(with_points.Count(), 9);
+		Launch(point_binary_relations_unit::point_point_relations, with_points.Count(), false, points.x.data(),
+		       points.y.data(), points.x.data(), points.y.data(), with_points.left.data(), with_points.right.data(),
+		       with_points.Count(), k, results.data());
+		for (size_t i = 0; i < with_points.Count(); i++) {
+			const auto a = points.At(with_points.left[i]), b = points.At(with_points.right[i]);
+			wrong += results[i] !=
+			         (Evaluate(predicate, vibe::ShapeOfPoint(&a, &zero), vibe::ShapeOfPoint(&b, &zero), scratch)
+			              ? vibe::PAIR_TRUE
+			              : vibe::PAIR_FALSE);
+		}
+		for (const bool left : {true, false}) {
+			auto check = [&](vibe::u8 result, const vibe::ShapeView &a, const vibe::ShapeView &b) {
+				if (result == vibe::PAIR_OPEN) {
+					open++;
+					wrong += !b.mixed;
+					return;
+				}
+				const bool expected = left ? Evaluate(predicate, a, b, scratch) : Evaluate(predicate, b, a, scratch);
+				wrong += result != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
+				holding += result;
+			};
+			results.assign(with_shapes.Count(), 9);
+			Launch(point_binary_relations_unit::point_shape_relations, with_shapes.Count(), true, points.x.data(),
+			       points.y.data(), with_shapes.left.data(), zoo.views.data(), with_shapes.right.data(),
+			       with_shapes.Count(), k, left ? 1u : 0u, results.data());
+			for (size_t i = 0; i < with_shapes.Count(); i++) {
+				const auto point = points.At(with_shapes.left[i]);
+				check(results[i], vibe::ShapeOfPoint(&point, &zero), zoo.views[with_shapes.right[i]]);
+			}
+			results.assign(multi.Count(), 9);
+			Launch(multipoint_binary_relations_unit::multipoint_relations, multi.Count(), false, zoo.views.data(),
+			       multi.left.data(), zoo.views.data(), multi.right.data(), multi.Count(), k, left ? 1u : 0u,
+			       results.data());
+			for (size_t i = 0; i < multi.Count(); i++) {
+				check(results[i], zoo.views[multi.left[i]], zoo.views[multi.right[i]]);
+			}
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(open > 100);
+	CHECK(holding > 10000);
+
+	std::vector<vibe::Matrix> matrices(multi.Count());
+	Launch(multipoint_binary_relations_unit::multipoint_matrices, multi.Count(), true, zoo.views.data(),
+	       multi.left.data(), zoo.views.data(), multi.right.data(), multi.Count(), matrices.data());
+	size_t told = 0;
+	for (size_t i = 0; i < multi.Count(); i++) {
+		if (matrices[i] != 0) {
+			wrong += matrices[i] != Relate(zoo.views[multi.left[i]], zoo.views[multi.right[i]], scratch);
+			told++;
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(told > 1000);
+}
+
+TEST_CASE("kernels: segments meet and are split", "[kernels]") {
+	std::mt19937 random(12);
+	std::vector<vibe::Vec2> segments;
+	for (int i = 0; i < 120; i++) {
+		vibe::Vec2 ends[2];
+		do {
+			for (auto &end : ends) {
+				const double scale = i % 3 == 0 ? 1.0 / 7 : 1;
+				end = vibe::Vec2 {static_cast<double>(random() % 7) * scale, static_cast<double>(random() % 7) * scale};
+			}
+		} while (ends[0] == ends[1]);
+		segments.insert(segments.end(), ends, ends + 2);
+	}
+	const auto count = static_cast<uint32_t>(segments.size() / 2);
+	std::vector<vibe::i32> ids(count);
+	std::iota(ids.begin(), ids.end(), 0);
+	const Pairs pairs(ids, ids);
+
+	std::vector<Box> boxes(count);
+	Launch(segment_intersection_unit::segment_boxes, count, false, segments.data(), count, boxes.data());
+	std::vector<vibe::u8> kinds(pairs.Count());
+	std::vector<vibe::Vec2> first(pairs.Count()), second(pairs.Count());
+	Launch(segment_intersection_unit::segment_contacts, pairs.Count(), true, segments.data(), segments.data(),
+	       pairs.left.data(), pairs.right.data(), pairs.Count(), kinds.data(), first.data(), second.data());
+	std::vector<vibe::i32> left_counts(pairs.Count()), right_counts(pairs.Count()), left_at, right_at;
+	Launch(overlay_split_unit::split_counts, pairs.Count(), true, segments.data(), segments.data(), pairs.left.data(),
+	       pairs.right.data(), pairs.Count(), left_counts.data(), right_counts.data());
+	vibe::i32 left_total = 0, right_total = 0;
+	for (size_t i = 0; i < pairs.Count(); i++) {
+		left_at.push_back(left_total);
+		right_at.push_back(right_total);
+		left_total += left_counts[i];
+		right_total += right_counts[i];
+	}
+	std::vector<vibe::Vec2> left_points(left_total), right_points(right_total);
+	std::vector<vibe::i32> left_segments(left_total), right_segments(right_total);
+	std::vector<vibe::u64> left_keys(left_total), right_keys(right_total);
+	Launch(overlay_split_unit::split_points, pairs.Count(), false, segments.data(), segments.data(), pairs.left.data(),
+	       pairs.right.data(), pairs.Count(), left_at.data(), right_at.data(), left_points.data(), left_segments.data(),
+	       left_keys.data(), right_points.data(), right_segments.data(), right_keys.data());
+
+	size_t wrong = 0, seen[4] = {};
+	for (size_t i = 0; i < pairs.Count(); i++) {
+		const vibe::Vec2 *a = &segments[2 * pairs.left[i]], *b = &segments[2 * pairs.right[i]];
+		seen[kinds[i]]++;
+		const auto contact = vibe::Contact(a[0], a[1], b[0], b[1]);
+		wrong += kinds[i] != contact.kind || first[i] != contact.first || second[i] != contact.second;
+		wrong += kinds[i] != vibe::CONTACT_NONE && !boxes[pairs.left[i]].Intersects(boxes[pairs.right[i]]);
+		if (kinds[i] == vibe::CONTACT_NONE) {
+			wrong += left_counts[i] + right_counts[i] != 0;
+		} else if (kinds[i] == vibe::CONTACT_CROSS) {
+			wrong += left_counts[i] != 1 || right_counts[i] != 1;
+			const auto point = left_points[left_at[i]];
+			// One point, whichever way it is looked at
+			const auto turned = vibe::CrossingPoint(b[1], b[0], a[0], a[1]);
+			wrong += point != right_points[right_at[i]] || point != turned;
+			wrong += !boxes[pairs.left[i]].Covers(point.x, point.y) || !boxes[pairs.right[i]].Covers(point.x, point.y);
+			wrong += vibe::SquareMetric::PointSegment(point, a[0], a[1]) > 1e-29;
+			wrong += vibe::SquareMetric::PointSegment(point, b[0], b[1]) > 1e-29;
+		}
+		for (vibe::i32 k = left_at[i]; k < left_at[i] + left_counts[i]; k++) {
+			wrong += left_segments[k] != pairs.left[i];
+			wrong += left_keys[k] > vibe::SplitKey(a[0], a[1], a[1]);
+			if (kinds[i] != vibe::CONTACT_CROSS) {
+				// A crossing may round to an end, a vertex is not one
+				wrong += left_points[k] == a[0] || left_points[k] == a[1] || left_keys[k] == 0;
+				wrong += !vibe::OnSegment(a[0], a[1], left_points[k]);
+			}
+		}
+		for (vibe::i32 k = right_at[i]; k < right_at[i] + right_counts[i]; k++) {
+			wrong += right_segments[k] != pairs.right[i];
+			wrong += right_keys[k] != vibe::SplitKey(b[0], b[1], right_points[k]);
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(std::min({seen[0], seen[1], seen[2], seen[3]}) > 100);
+	CHECK(vibe::CrossingPoint({0, 0}, {4, 4}, {0, 4}, {4, 0}) == vibe::Vec2 {2, 2});
+
+	std::vector<vibe::i32> signs(segments.size() / 3, 9);
+	const auto triples = static_cast<uint32_t>(signs.size());
+	Launch(segment_intersection_unit::orientations, triples, false, segments.data(), triples, signs.data());
+	for (uint32_t i = 0; i < triples; i++) {
+		REQUIRE(signs[i] == vibe::Orient2d(segments[3 * i], segments[3 * i + 1], segments[3 * i + 2]));
+	}
+}
+
+TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
+	const auto column = RandomColumn(13, 1500);
+	const auto count = column.Count();
+	std::vector<vibe::i32> sizes[4];
+	for (auto &size : sizes) {
+		size.assign(count + 1, 0);
+	}
+	std::vector<vibe::u32> status(count, 9);
+	Launch(wkb_encode_unit::wkb_counts, count, true, column.bytes.data(), column.offsets.data(), count, sizes[0].data(),
+	       sizes[1].data(), sizes[2].data(), sizes[3].data(), status.data());
+	for (auto &size : sizes) {
+		vibe::i32 total = 0;
+		for (auto &entry : size) {
+			const auto here = entry;
+			entry = total;
+			total += here;
+		}
+	}
+	std::vector<vibe::u8> node_type(sizes[0][count]), part_family(sizes[1][count]);
+	std::vector<vibe::u32> children(sizes[0][count]), part_ring(sizes[1][count] + 1), ring_start(sizes[2][count] + 1);
+	std::vector<double> x(sizes[3][count]), y(sizes[3][count]);
+	Launch(wkb_encode_unit::wkb_decode, count, true, column.bytes.data(), column.offsets.data(), count, status.data(),
+	       sizes[0].data(), sizes[1].data(), sizes[2].data(), sizes[3].data(),
+	       vibe::WkbColumns {node_type.data(), children.data(), part_family.data(), part_ring.data(), ring_start.data(),
+	                         x.data(), y.data()});
+
+	GeometryBatch batch;
+	size_t wrong = 0, malformed = 0;
+	std::vector<std::string> plain(count);
+	for (size_t i = 0; i < count; i++) {
+		if (column.Size(i) == 0) {
+			wrong += status[i] != vibe::WKB_OK;
+			batch.AppendNull();
+			continue;
+		}
+		try {
+			ReadWkb(column.Row(i), column.Size(i), batch);
+			wrong += status[i] != vibe::WKB_OK;
+			if (batch.vertex_type.back() == VERTEX_XY) {
+				plain[i] = WriteWkb(batch, i);
+			}
+		} catch (const GeometryError &) {
+			wrong += status[i] != vibe::WKB_MALFORMED;
+			malformed++;
+			batch.AppendNull();
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(malformed > 300);
+	auto as_u32 = [](const std::vector<vibe::i32> &values) {
+		return std::vector<uint32_t>(values.begin(), values.end());
+	};
+	CHECK(as_u32(sizes[0]) == batch.row_node);
+	CHECK(as_u32(sizes[1]) == batch.row_part);
+	CHECK(std::equal(node_type.begin(), node_type.end(), batch.node_type.begin(), batch.node_type.end(),
+	                 [](vibe::u8 a, GeometryType b) { return a == static_cast<uint8_t>(b); }));
+	CHECK(children == batch.node_children);
+	CHECK(part_family == batch.part_family);
+	CHECK(part_ring == batch.part_ring);
+	CHECK(ring_start == batch.ring_start);
+	CHECK(SameBits(x, batch.x));
+	CHECK(SameBits(y, batch.y));
+
+	std::vector<vibe::i64> bytes_of(count), position(count);
+	Launch(wkb_encode_unit::wkb_sizes, count, false, ViewOf(batch), count, bytes_of.data());
+	vibe::i64 total = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		position[i] = total;
+		total += bytes_of[i];
+	}
+	std::vector<vibe::u8> bytes(total);
+	Launch(wkb_encode_unit::wkb_rows, count, true, ViewOf(batch), count, position.data(), bytes.data());
+	size_t compared = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const std::string found(bytes.begin() + position[i], bytes.begin() + position[i] + bytes_of[i]);
+		REQUIRE(found.empty() == !batch.valid[i]);
+		if (!plain[i].empty()) {
+			REQUIRE(found == plain[i]);
+			compared++;
+		}
+	}
+	CHECK(compared > 300);
+}
+
+TEST_CASE("kernels: points from WKB and to it", "[kernels]") {
+	const auto column = RandomColumn(14, 1000);
+	const auto count = column.Count();
+	std::vector<double> x(count), y(count);
+	std::vector<vibe::u8> found(count, 9);
+	Launch(wkb_encode_unit::wkb_points, count, false, column.bytes.data(), column.offsets.data(), count, x.data(),
+	       y.data(), found.data());
+	size_t points = 0;
+	for (size_t i = 0; i < count; i++) {
+		vibe::Vec2 point {0, 0};
+		REQUIRE(found[i] == TryReadPoint(column.Row(i), column.Size(i), point));
+		REQUIRE((!found[i] || (SameBits(&x[i], &point.x, 8) && SameBits(&y[i], &point.y, 8))));
+		points += found[i];
+	}
+	CHECK(points > 50);
+	x[0] = y[0] = wkb_test::NaN;
+	constexpr size_t SIZE = 21;
+	std::vector<vibe::u8> bytes(count * SIZE);
+	Launch(wkb_encode_unit::encode_points, count, true, x.data(), y.data(), count, bytes.data());
+	for (size_t i = 0; i < count; i++) {
+		double read_x, read_y;
+		REQUIRE(ReadWkbPoint(bytes.data() + i * SIZE, SIZE, read_x, read_y) == !(std::isnan(x[i]) && std::isnan(y[i])));
+		REQUIRE((SameBits(&read_x, &x[i], 8) && SameBits(&read_y, &y[i], 8)));
+	}
+	CHECK(std::string(bytes.begin(), bytes.begin() + SIZE) == wkb_test::Empty(GeometryType::POINT, 0));
+}
+
+TEST_CASE("kernels: points and numbers made out of rows", "[kernels]") {
+	Zoo zoo(15, 300);
+	const auto count = static_cast<uint32_t>(zoo.batch.RowCount());
+	std::vector<double> x(count), y(count), areas(count), lengths(count), perimeters(count);
+	const auto rows = ViewOf(zoo.batch);
+	Launch(point_constructive_unit::row_centroids, count, true, rows, count, x.data(), y.data());
+	Launch(point_constructive_unit::row_areas, count, false, rows, count, areas.data());
+	Launch(point_constructive_unit::row_lengths, count, false, rows, count, vibe::u32(vibe::FAMILY_LINE),
+	       lengths.data());
+	Launch(point_constructive_unit::row_lengths, count, false, rows, count, vibe::u32(vibe::FAMILY_POLYGON),
+	       perimeters.data());
+	for (uint32_t i = 0; i < count; i++) {
+		const auto wkb = WriteWkb(zoo.batch, i);
+		const auto *data = wkb_test::Data(wkb);
+		const auto centroid = Centroid(data, wkb.size());
+		REQUIRE((SameNumber(x[i], centroid.x) && SameNumber(y[i], centroid.y)));
+		REQUIRE(areas[i] == Area(data, wkb.size()));
+		REQUIRE(lengths[i] == Length(data, wkb.size()));
+		REQUIRE(perimeters[i] == Perimeter(data, wkb.size()));
+	}
+	Launch(point_constructive_unit::translate_points, count, false, areas.data(), lengths.data(), count, 1.5, -2.0,
+	       x.data(), y.data());
+	for (uint32_t i = 0; i < count; i++) {
+		REQUIRE((x[i] == areas[i] + 1.5 && y[i] == lengths[i] - 2.0));
 	}
 }

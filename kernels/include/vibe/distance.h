@@ -30,13 +30,13 @@ struct SquareMetric {
 	}
 
 	//! Point and segment: the least of the distances to its ends and, where p projects into it, to its line
-	VIBE_HD static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+	VIBE_HD_ONCE static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
 		double to_ends = Min(Length(p.x - a.x, p.y - a.y), Length(p.x - b.x, p.y - b.y));
 		return Min(to_ends, PointLine(p, a, b));
 	}
 
 	//! Distance to the line through a and b; infinite where p does not project into the segment
-	VIBE_HD static double PointLine(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+	VIBE_HD_ONCE static double PointLine(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
 		double dx = b.x - a.x, dy = b.y - a.y;
 		double px = p.x - a.x, py = p.y - a.y;
 		// The far end seen from b: what that loses is small against |p - b|, which it is not in along < length2
@@ -82,7 +82,7 @@ struct SquareMetric {
 struct LinearMetric {
 	static constexpr double MIN = 1e-290;
 
-	VIBE_HD static double Length(double dx, double dy) {
+	VIBE_HD_ONCE static double Length(double dx, double dy) {
 		double largest = Max(Abs(dx), Abs(dy));
 		if (!(largest > 0.0)) {
 			return 0.0;
@@ -94,7 +94,7 @@ struct LinearMetric {
 		return measure;
 	}
 
-	VIBE_HD static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
+	VIBE_HD_ONCE static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
 		double dx = b.x - a.x, dy = b.y - a.y;
 		double px = p.x - a.x, py = p.y - a.y;
 		double largest = Max(Abs(dx), Abs(dy));
@@ -173,7 +173,7 @@ struct PointVisitor {
 	const ShapeView &s;
 	Vec2 p;
 	u32 nearest;
-	VIBE_HD bool operator()(u32 i) {
+	VIBE_HD_ONCE bool operator()(u32 i) {
 		Vec2 a = s.Vertex(i), b = s.Vertex(i + 1);
 		if (search.Prunes(Box {p.x, p.y, p.x, p.y}, BoxOf(a, b))) {
 			return false;
@@ -196,7 +196,7 @@ struct EdgeVisitor {
 	const ShapeView &t;
 	Vec2 p, q;
 	Box box;
-	VIBE_HD bool operator()(u32 i) {
+	VIBE_HD_ONCE bool operator()(u32 i) {
 		Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
 		Box other = BoxOf(a, b);
 		if (search.Prunes(box, other)) {
@@ -215,7 +215,7 @@ struct EdgesVisitor {
 	DistanceSearch<METRIC> &search;
 	const ShapeView &s;
 	const ShapeView &t;
-	VIBE_HD bool operator()(u32 e) {
+	VIBE_HD_ONCE bool operator()(u32 e) {
 		Vec2 p = s.Vertex(e), q = s.Vertex(e + 1);
 		Box box = BoxOf(p, q);
 		if (search.Prunes(box, t.box)) {
@@ -317,12 +317,39 @@ VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a,
 	VisitEdges(few, 0, few.vertex_count, TestNear<METRIC> {search, many.box}, visitor);
 }
 
+//! A single point: what Search() makes of its shape
+template <class METRIC>
+VIBE_HD_NOINLINE void SearchPoint(DistanceSearch<METRIC> &search, const Vec2 &p, const ShapeView &s) {
+	if (s.box.Covers(p.x, p.y) && InAreas(s, p)) {
+		search.Touch();
+		return;
+	}
+	for (u32 i = 0; i < s.point_count; i++) {
+		if (search.Points(p, s.points[i])) {
+			return;
+		}
+	}
+	Box box {p.x, p.y, p.x, p.y};
+	PointVisitor<METRIC> visitor {search, s, p, 0};
+	VisitEdges(s, 0, s.vertex_count, TestNear<METRIC> {search, box}, visitor);
+}
+
+VIBE_HD double AtLeast(const DistanceSearch<LinearMetric> &search) {
+	// Apart, however little
+	return search.touching ? 0.0 : Max(search.best, 4.9406564584124654e-324);
+}
+
 //! What the squares could not tell
 VIBE_HD_NOINLINE double Again(const ShapeView &a, const ShapeView &b, double limit) {
 	DistanceSearch<LinearMetric> search {Infinity(), limit, false};
 	Search(search, a, b);
-	// Apart, however little
-	return search.touching ? 0.0 : Max(search.best, 4.9406564584124654e-324);
+	return AtLeast(search);
+}
+
+VIBE_HD_NOINLINE double PointAgain(const Vec2 &p, const ShapeView &s, double limit) {
+	DistanceSearch<LinearMetric> search {Infinity(), limit, false};
+	SearchPoint(search, p, s);
+	return AtLeast(search);
 }
 
 } // namespace distance_detail
@@ -348,6 +375,19 @@ VIBE_HD double ShapeDistance(const ShapeView &a, const ShapeView &b, double limi
 		return Sqrt(search.best);
 	}
 	return distance_detail::Again(a, b, limit);
+}
+
+//! Distance of a point and a shape that is not empty: the same value as that of the point's shape
+VIBE_HD double PointShapeDistance(const Vec2 &p, const ShapeView &s, double limit) {
+	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(limit), limit, false};
+	distance_detail::SearchPoint(search, p, s);
+	if (search.touching) {
+		return 0.0;
+	}
+	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+		return Sqrt(search.best);
+	}
+	return distance_detail::PointAgain(p, s, limit);
 }
 
 } // namespace vibe

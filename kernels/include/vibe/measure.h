@@ -223,4 +223,115 @@ struct CentroidSum {
 	}
 };
 
+// Sums over a whole geometry: Part(family) for each part, followed by Ring(ring, n) for each of its rings
+
+//! Area of all polygons: |shell| minus the |holes|, parts summed in order
+struct AreaSink {
+	double area2;
+	double part2;
+	bool polygon;
+	bool shell;
+
+	VIBE_HD static AreaSink Empty() {
+		return AreaSink {0, 0, false, false};
+	}
+	VIBE_HD void Part(Family family) {
+		area2 += part2;
+		part2 = 0;
+		polygon = family == FAMILY_POLYGON;
+		shell = true;
+	}
+	template <class RING>
+	VIBE_HD void Ring(const RING &ring, u32 n) {
+		if (!polygon) {
+			return;
+		}
+		const double ring2 = Abs(RingArea2(ring, n));
+		part2 = shell ? ring2 : part2 - ring2;
+		shell = false;
+	}
+	VIBE_HD double Finish() const {
+		return (area2 + part2) * 0.5;
+	}
+};
+
+//! Length of all parts of one family
+struct LengthSink {
+	Family wanted;
+	double length;
+	bool counts;
+
+	VIBE_HD static LengthSink Of(Family family) {
+		return LengthSink {family, 0, false};
+	}
+	VIBE_HD void Part(Family family) {
+		counts = family == wanted;
+	}
+	template <class RING>
+	VIBE_HD void Ring(const RING &ring, u32 n) {
+		if (counts) {
+			length += ChainLength(ring, n);
+		}
+	}
+};
+
+struct CentroidSink {
+	CentroidSum sum;
+	Family family;
+	bool shell;
+
+	VIBE_HD static CentroidSink Empty() {
+		return CentroidSink {CentroidSum::Empty(), FAMILY_POINT, false};
+	}
+	VIBE_HD void Part(Family part_family) {
+		family = part_family;
+		shell = true;
+	}
+	template <class RING>
+	VIBE_HD void Ring(const RING &ring, u32 n) {
+		switch (family) {
+		case FAMILY_POLYGON:
+			sum.AddRing(ring, n, !shell);
+			shell = false;
+			break;
+		case FAMILY_LINE:
+			sum.AddLine(ring, n);
+			break;
+		case FAMILY_POINT:
+			// an EMPTY point has no ring
+			sum.AddPoint(ring.X(0), ring.Y(0));
+			break;
+		}
+	}
+};
+
+template <class SINK>
+VIBE_HD void VisitRings(const GeometryView &view, SINK &sink) {
+	for (u32 part = view.part_begin; part < view.part_end; part++) {
+		sink.Part((Family)view.part_family[part]);
+		for (u32 ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
+			const u32 begin = view.ring_start[ring];
+			sink.Ring(ColumnRing {view.x + begin, view.y + begin}, view.ring_start[ring + 1] - begin);
+		}
+	}
+}
+
+VIBE_HD double ViewArea(const GeometryView &view) {
+	AreaSink sink = AreaSink::Empty();
+	VisitRings(view, sink);
+	return sink.Finish();
+}
+
+VIBE_HD double ViewLength(const GeometryView &view, Family family) {
+	LengthSink sink = LengthSink::Of(family);
+	VisitRings(view, sink);
+	return sink.length;
+}
+
+VIBE_HD CentroidSum ViewCentroid(const GeometryView &view) {
+	CentroidSink sink = CentroidSink::Empty();
+	VisitRings(view, sink);
+	return sink.sum;
+}
+
 } // namespace vibe

@@ -97,7 +97,7 @@ VIBE_HD_NOINLINE int SignByTails(double ax, double ay, double bx, double by, dou
 
 } // namespace orient2d_detail
 
-VIBE_HD int Orient2d(double ax, double ay, double bx, double by, double cx, double cy) {
+VIBE_HD_ONCE int Orient2d(double ax, double ay, double bx, double by, double cx, double cy) {
 	using namespace orient2d_detail;
 	double acx = ax - cx, bcx = bx - cx, acy = ay - cy, bcy = by - cy;
 	double l = acx * bcy;
@@ -130,7 +130,7 @@ VIBE_HD int Orient2d(const Vec2 &a, const Vec2 &b, const Vec2 &c) {
 }
 
 //! The sign of (b - a) x (d - c): exact on every finite input
-VIBE_HD int CrossSign(const Vec2 &a, const Vec2 &b, const Vec2 &c, const Vec2 &d) {
+VIBE_HD_ONCE int CrossSign(const Vec2 &a, const Vec2 &b, const Vec2 &c, const Vec2 &d) {
 	using namespace orient2d_detail;
 	double l = (b.x - a.x) * (d.y - c.y);
 	double r = (b.y - a.y) * (d.x - c.x);

@@ -9,9 +9,15 @@
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define VIBE_HD __host__ __device__ inline
 #define VIBE_HD_NOINLINE __host__ __device__ __noinline__ inline
+//! Inlined by the host's compiler, where calls cost; called on a GPU, where NVRTC takes seconds for each copy
+#define VIBE_HD_ONCE __host__ __device__ __noinline__ inline
+//! Before a loop that is long and seldom hot: one copy of its body
+#define VIBE_LOOP _Pragma("unroll 1")
 #else
 #define VIBE_HD inline
 #define VIBE_HD_NOINLINE __attribute__((noinline)) inline
+#define VIBE_HD_ONCE inline
+#define VIBE_LOOP
 #endif
 
 namespace vibe {
@@ -111,6 +117,23 @@ VIBE_HD u64 Bits(double a) {
 	u64 bits;
 	CopyBytes(&bits, &a, sizeof(bits));
 	return bits;
+}
+
+//! The least double above a; itself for infinity and NaN
+VIBE_HD double NextUp(double a) {
+	if (!(a < Infinity())) {
+		return a;
+	}
+	// -0 and 0 are one
+	u64 bits = a == 0.0 ? 1 : a > 0.0 ? Bits(a) + 1 : Bits(a) - 1;
+	double value;
+	CopyBytes(&value, &bits, sizeof(value));
+	return value;
+}
+
+//! The greatest double below a; itself for -infinity and NaN
+VIBE_HD double NextDown(double a) {
+	return -NextUp(-a);
 }
 
 template <class T>

@@ -93,11 +93,14 @@ VIBE_HD_NOINLINE void Sort(ARRAY &a, u32 begin, u32 end, const LESS &less) {
 	                    474,     211,    94,     42,     18,    8,     4,     2,    1};
 	constexpr u32 GAPS = sizeof(gaps) / sizeof(gaps[0]);
 	u32 n = end - begin;
+	VIBE_LOOP
 	for (u32 g = n <= 8 ? GAPS - 1 : 0; g < GAPS; g++) {
 		u32 gap = gaps[g];
+		VIBE_LOOP
 		for (u32 i = gap; i < n; i++) {
 			auto item = a[begin + i];
 			u32 j = i;
+			VIBE_LOOP
 			while (j >= gap && less(item, a[begin + j - gap])) {
 				a[begin + j] = a[begin + j - gap];
 				j -= gap;
@@ -202,12 +205,7 @@ public:
 		if (boundaries > 0) {
 			return boundaries > 1 && FillsNeighbourhood(s, p) ? LOC_INTERIOR : LOC_BOUNDARY;
 		}
-		OnLine on_line {s, p};
-		TestBox test {Box {p.x, p.y, p.x, p.y}};
-		if (s.AreaVertexEnd() < s.vertex_count && VisitEdges(s, s.AreaVertexEnd(), s.vertex_count, test, on_line)) {
-			return ListHas(s.ends, s.end_count, p) ? LOC_BOUNDARY : LOC_INTERIOR;
-		}
-		return ListHas(s.points, s.point_count, p) ? LOC_INTERIOR : LOC_EXTERIOR;
+		return LocateBesideAreas(s, p);
 	}
 
 private:
@@ -224,14 +222,6 @@ private:
 	Vec2 p, q;
 	u32 count_left[2], count_right[2]; // elements of each shape left and right of the piece
 	u32 line_overlaps;                 // lines of the other shape that run along the piece
-
-	struct OnLine {
-		const ShapeView &s;
-		Vec2 v;
-		VIBE_HD bool operator()(u32 i) {
-			return OnSegment(s.Vertex(i), s.Vertex(i + 1), v);
-		}
-	};
 
 	//===------------------------------------------------------------------===//
 	// Contacts
@@ -1089,5 +1079,47 @@ private:
 		return false;
 	}
 };
+
+namespace relate_detail {
+
+//! What the boxes and dimensions alone can rule out
+VIBE_HD bool BoxesRefute(Predicate predicate, const ShapeView &a, const ShapeView &b) {
+	switch (predicate) {
+	case PREDICATE_CONTAINS:
+	case PREDICATE_COVERS:
+	case PREDICATE_CONTAINS_PROPERLY:
+		return !a.box.Covers(b.box) || a.dimension < b.dimension;
+	case PREDICATE_WITHIN:
+	case PREDICATE_COVERED_BY:
+	case PREDICATE_WITHIN_PROPERLY:
+		return !b.box.Covers(a.box) || b.dimension < a.dimension;
+	case PREDICATE_EQUALS:
+		return !a.box.Covers(b.box) || !b.box.Covers(a.box) || a.dimension != b.dimension;
+	case PREDICATE_OVERLAPS:
+		return a.dimension != b.dimension;
+	case PREDICATE_CROSSES:
+		return a.dimension == b.dimension && a.dimension != 1;
+	case PREDICATE_TOUCHES:
+		return a.dimension == 0 && b.dimension == 0;
+	default:
+		return false;
+	}
+}
+
+} // namespace relate_detail
+
+//! Whether boxes and dimensions decide a predicate, and its answer
+VIBE_HD bool BoxesDecide(Predicate predicate, const ShapeView &a, const ShapeView &b, bool &answer) {
+	if (a.dimension < 0 || b.dimension < 0) {
+		answer = Holds(predicate, 0, a.dimension, b.dimension);
+		return true;
+	}
+	if (!a.box.Intersects(b.box)) {
+		answer = predicate == PREDICATE_DISJOINT;
+		return true;
+	}
+	answer = false;
+	return relate_detail::BoxesRefute(predicate, a, b);
+}
 
 } // namespace vibe

@@ -227,6 +227,24 @@ VIBE_HD bool ListHas(const Vec2 *list, u32 count, const Vec2 &v) {
 	return i < count && list[i] == v;
 }
 
+struct OnLineVisitor {
+	const ShapeView &s;
+	Vec2 v;
+	VIBE_HD bool operator()(u32 i) {
+		return OnSegment(s.Vertex(i), s.Vertex(i + 1), v);
+	}
+};
+
+//! Where p lies in the lines and points of a shape, in this order
+VIBE_HD_NOINLINE Location LocateBesideAreas(const ShapeView &s, const Vec2 &p) {
+	OnLineVisitor on_line {s, p};
+	TestBox test {Box {p.x, p.y, p.x, p.y}};
+	if (s.AreaVertexEnd() < s.vertex_count && VisitEdges(s, s.AreaVertexEnd(), s.vertex_count, test, on_line)) {
+		return ListHas(s.ends, s.end_count, p) ? LOC_BOUNDARY : LOC_INTERIOR;
+	}
+	return ListHas(s.points, s.point_count, p) ? LOC_INTERIOR : LOC_EXTERIOR;
+}
+
 //! Is one of the line ends the crossing of pq and rs?
 VIBE_HD_NOINLINE bool EndAtCrossing(const ShapeView &s, const Vec2 &p, const Vec2 &q, const Vec2 &r, const Vec2 &t) {
 	if (s.end_count == 0) {

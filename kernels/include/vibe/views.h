@@ -64,6 +64,12 @@ struct Box {
 	}
 };
 
+//! Everything within `distance` of a box, by the distances that are computed
+VIBE_HD Box Grow(const Box &box, double distance) {
+	const double by = distance * (1 + 1e-9);
+	return Box {NextDown(box.min_x - by), NextDown(box.min_y - by), NextUp(box.max_x + by), NextUp(box.max_y + by)};
+}
+
 //! One geometry. Part p has rings [part_ring[p], part_ring[p + 1]), ring r has vertices
 //! [ring_start[r], ring_start[r + 1]). A point has one ring of one vertex, a line one ring, a polygon
 //! its shell and then its holes, closed. An EMPTY part has no rings or rings without vertices.
@@ -81,6 +87,34 @@ struct GeometryView {
 	VIBE_HD Vec2 Vertex(u32 i) const {
 		return Vec2 {x[i], y[i]};
 	}
+};
+
+//! Rows of geometries in the layout of a GeometryBatch: row i has the nodes [row_node[i], row_node[i + 1]) in preorder and
+//! the parts [row_part[i], row_part[i + 1]), one for each leaf node; NULL has neither
+struct RowsView {
+	const u32 *row_node;
+	const u32 *row_part;
+	const u8 *node_type; // by their WKB codes
+	const u32 *node_children;
+	const u8 *part_family;
+	const u32 *part_ring;
+	const u32 *ring_start;
+	const double *x;
+	const double *y;
+
+	VIBE_HD GeometryView Row(u64 row) const {
+		constexpr u8 COLLECTION = 7;
+		const bool collection = row_node[row] < row_node[row + 1] && node_type[row_node[row]] == COLLECTION;
+		return GeometryView {x, y, ring_start, part_ring, part_family, row_part[row], row_part[row + 1], collection};
+	}
+};
+
+//! What a kernel says of a pair
+enum PairResult : u8 {
+	PAIR_FALSE = 0,
+	PAIR_TRUE = 1,
+	//! Out of this kernel's reach: another one, or the CPU engine, has to look at it
+	PAIR_OPEN = 2
 };
 
 } // namespace vibe

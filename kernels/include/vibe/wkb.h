@@ -34,13 +34,25 @@ VIBE_HD u32 WkbStride(u32 vertex_type) {
 }
 
 //! Whether a POINT's coordinates spell EMPTY: all of them NaN
-VIBE_HD bool IsWkbEmptyPoint(const u8 *coords, u64 stride) {
+VIBE_HD bool IsEmptyPoint(const u8 *coords, u64 stride) {
 	for (u64 at = 0; at < stride; at += 8) {
 		if (!IsNan(LoadDouble(coords + at))) {
 			return false;
 		}
 	}
 	return true;
+}
+
+//! A POINT with finite X and Y, read in place: false for all else, without saying why
+VIBE_HD bool TryReadPoint(const u8 *data, u64 size, Vec2 &point) {
+	// A header and two to four ordinates; code 1, 1001, 2001 or 3001
+	constexpr u64 LEAST = WKB_HEADER_BYTES + 16, MOST = LEAST + 16;
+	if (size < LEAST || size > MOST || data[0] != 1 || LoadCount(data + 1) % 1000 != WKB_POINT) {
+		return false;
+	}
+	point.x = LoadDouble(data + WKB_HEADER_BYTES);
+	point.y = LoadDouble(data + WKB_HEADER_BYTES + 8);
+	return IsFinite(point.x) && IsFinite(point.y);
 }
 
 //! One POINT, LINESTRING or POLYGON after its header: walker.Node(type, 0), walker.Part(family), then for every ring
@@ -60,7 +72,7 @@ VIBE_HD void WalkWkbLeaf(CURSOR &cursor, TYPE type, u64 stride, WALKER &walker) 
 		}
 	} else if ((u8)type == WKB_POINT) {
 		const u8 *coords = cursor.Take(stride);
-		if (!cursor.Failed() && !IsWkbEmptyPoint(coords, stride)) {
+		if (!cursor.Failed() && !IsEmptyPoint(coords, stride)) {
 			walker.Ring(1, coords, stride);
 		}
 	} else {
@@ -251,5 +263,139 @@ VIBE_HD WkbStatus WkbBox(const u8 *data, u64 size, Box &box) {
 	box = reader.Failed() ? Box::Empty() : walker.box;
 	return reader.Failed() ? WKB_MALFORMED : walker.finite ? WKB_OK : WKB_NOT_FINITE;
 }
+
+//! How much of each column a geometry takes
+struct WkbCounts {
+	u32 nodes;
+	u32 parts;
+	u32 rings;
+	u32 vertices;
+
+	VIBE_HD void Row(const WkbKind &) {
+	}
+	VIBE_HD void Node(WkbType, u32) {
+		nodes++;
+	}
+	VIBE_HD void Part(Family) {
+		parts++;
+	}
+	VIBE_HD void Ring(u32 count, const u8 *, u64) {
+		rings++;
+		vertices += count;
+	}
+};
+
+//! False, with nothing counted, for what is malformed
+VIBE_HD bool CountWkb(const u8 *data, u64 size, WkbCounts &counts) {
+	WkbReader reader(data, size);
+	counts = WkbCounts {0, 0, 0, 0};
+	WalkWkb(reader, counts);
+	if (reader.Failed()) {
+		counts = WkbCounts {0, 0, 0, 0};
+	}
+	return !reader.Failed();
+}
+
+//! The columns of vibe::RowsView, to be written
+struct WkbColumns {
+	u8 *node_type;
+	u32 *node_children;
+	u8 *part_family;
+	u32 *part_ring;
+	u32 *ring_start;
+	double *x;
+	double *y;
+};
+
+//! Writes a geometry's columns from `at` on. Where a part or ring begins is where the one before it ends: call Finish()
+//! for the end of the last.
+struct WkbFiller {
+	WkbColumns to;
+	WkbCounts at;
+
+	VIBE_HD void Row(const WkbKind &) {
+	}
+	VIBE_HD void Node(WkbType type, u32 children) {
+		to.node_type[at.nodes] = type;
+		to.node_children[at.nodes++] = children;
+	}
+	VIBE_HD void Part(Family family) {
+		to.part_family[at.parts] = family;
+		to.part_ring[at.parts++] = at.rings;
+	}
+	VIBE_HD void Ring(u32 count, const u8 *coords, u64 stride) {
+		to.ring_start[at.rings++] = at.vertices;
+		for (u32 i = 0; i < count; i++, coords += stride) {
+			to.x[at.vertices] = LoadDouble(coords);
+			to.y[at.vertices++] = LoadDouble(coords + 8);
+		}
+	}
+	VIBE_HD void Finish() {
+		to.part_ring[at.parts] = at.rings;
+		to.ring_start[at.rings] = at.vertices;
+	}
+};
+
+//! Bytes or the number of them: a writer that only counts has no memory
+struct WkbWriter {
+	u8 *out;
+	u64 size;
+
+	VIBE_HD void Bytes(const void *from, u64 bytes) {
+		if (out) {
+			CopyBytes(out + size, from, bytes);
+		}
+		size += bytes;
+	}
+	VIBE_HD void Header(u32 type) {
+		const u8 little_endian = 1;
+		Bytes(&little_endian, 1);
+		Bytes(&type, sizeof(type));
+	}
+	VIBE_HD void Count(u32 count) {
+		Bytes(&count, sizeof(count));
+	}
+	VIBE_HD void Vertex(double x, double y) {
+		Bytes(&x, sizeof(x));
+		Bytes(&y, sizeof(y));
+	}
+	VIBE_HD void Vertices(const RowsView &rows, u32 begin, u32 end) {
+		for (u32 i = begin; out && i < end; i++) {
+			Vertex(rows.x[i], rows.y[i]);
+		}
+		size += out ? 0 : (u64)(end - begin) * 16;
+	}
+	//! A row in XY, byte for byte what DuckDB would store; nothing for NULL
+	VIBE_HD void Row(const RowsView &rows, u64 row) {
+		u32 part = rows.row_part[row];
+		for (u32 node = rows.row_node[row]; node < rows.row_node[row + 1]; node++) {
+			const u32 type = rows.node_type[node];
+			Header(type);
+			if (type > WKB_POLYGON) {
+				Count(rows.node_children[node]);
+				continue;
+			}
+			const u32 begin = rows.part_ring[part], end = rows.part_ring[part + 1];
+			part++;
+			if (type == WKB_POLYGON) {
+				Count(end - begin);
+				for (u32 ring = begin; ring < end; ring++) {
+					Count(rows.ring_start[ring + 1] - rows.ring_start[ring]);
+					Vertices(rows, rows.ring_start[ring], rows.ring_start[ring + 1]);
+				}
+				continue;
+			}
+			const u32 first = rows.ring_start[begin], last = rows.ring_start[end];
+			if (type == WKB_LINESTRING) {
+				Count(last - first);
+			} else if (first == last) {
+				const u64 quiet = 0x7ff8000000000000ULL;
+				Bytes(&quiet, sizeof(quiet));
+				Bytes(&quiet, sizeof(quiet));
+			}
+			Vertices(rows, first, last);
+		}
+	}
+};
 
 } // namespace vibe

@@ -388,7 +388,7 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 		return;
 	}
 	if (op.condition.limit_from == JoinLimit::CONSTANT) {
-		box = vibespatial::Grow(box, op.condition.limit);
+		box = vibe::Grow(box, op.condition.limit);
 	}
 	for (auto &scan : op.probe_scans) {
 		vector<unique_ptr<Expression>> arguments;

@@ -110,13 +110,6 @@ size_t ShapeBytes(const ShapeView &view) {
 //===----------------------------------------------------------------------===//
 // The index
 //===----------------------------------------------------------------------===//
-Box Grow(const Box &box, double distance) {
-	constexpr double INF = std::numeric_limits<double>::infinity();
-	double by = distance * (1 + 1e-9);
-	return Box {std::nextafter(box.min_x - by, -INF), std::nextafter(box.min_y - by, -INF),
-	            std::nextafter(box.max_x + by, INF), std::nextafter(box.max_y + by, INF)};
-}
-
 double JoinCondition::Effective(double value) const {
 	if (value != value) {
 		return compared ? std::numeric_limits<double>::infinity() : -1;

@@ -65,9 +65,6 @@ struct JoinCondition {
 	vibe::Box Reach(const JoinRow &row, double part) const;
 };
 
-//! Everything within `distance` of a box, by the distances that are computed
-vibe::Box Grow(const vibe::Box &box, double distance);
-
 //! What the probes of one thread, or of all, came to
 struct JoinCounts {
 	uint64_t candidates = 0;

@@ -36,93 +36,14 @@ void VisitRings(const uint8_t *wkb, size_t size, SINK &sink) {
 	VisitWkb(wkb, size, visitor);
 }
 
-template <class SINK>
-void VisitRings(const vibe::GeometryView &view, SINK &sink) {
-	for (auto part = view.part_begin; part < view.part_end; part++) {
-		sink.Part(vibe::Family(view.part_family[part]));
-		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-			const auto begin = view.ring_start[ring];
-			sink.Ring(vibe::ColumnRing {view.x + begin, view.y + begin}, view.ring_start[ring + 1] - begin);
-		}
+CentroidPoint PointOf(const vibe::CentroidSum &sum) {
+	constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+	vibe::Vec2 centroid;
+	if (!sum.Finish(centroid)) {
+		return CentroidPoint {true, nan, nan, {nan, nan}};
 	}
+	return CentroidPoint {false, centroid.x, centroid.y, {nan, nan}};
 }
-
-struct AreaSink {
-	double area2 = 0;
-	double part2 = 0;
-	bool polygon = false;
-	bool shell = false;
-
-	void Part(vibe::Family family) {
-		area2 += part2;
-		part2 = 0;
-		polygon = family == vibe::FAMILY_POLYGON;
-		shell = true;
-	}
-	template <class RING>
-	void Ring(const RING &ring, uint32_t count) {
-		if (!polygon) {
-			return;
-		}
-		const double ring2 = vibe::Abs(vibe::RingArea2(ring, count));
-		part2 = shell ? ring2 : part2 - ring2;
-		shell = false;
-	}
-	double Finish() const {
-		return (area2 + part2) * 0.5;
-	}
-};
-
-struct LengthSink {
-	vibe::Family wanted;
-	double length = 0;
-	bool counts = false;
-
-	void Part(vibe::Family family) {
-		counts = family == wanted;
-	}
-	template <class RING>
-	void Ring(const RING &ring, uint32_t count) {
-		if (counts) {
-			length += vibe::ChainLength(ring, count);
-		}
-	}
-};
-
-struct CentroidSink {
-	vibe::CentroidSum sum = vibe::CentroidSum::Empty();
-	vibe::Family family = vibe::FAMILY_POINT;
-	bool shell = false;
-
-	void Part(vibe::Family part_family) {
-		family = part_family;
-		shell = true;
-	}
-	template <class RING>
-	void Ring(const RING &ring, uint32_t count) {
-		switch (family) {
-		case vibe::FAMILY_POLYGON:
-			sum.AddRing(ring, count, !shell);
-			shell = false;
-			break;
-		case vibe::FAMILY_LINE:
-			sum.AddLine(ring, count);
-			break;
-		case vibe::FAMILY_POINT:
-			// an EMPTY point has no ring
-			sum.AddPoint(ring.X(0), ring.Y(0));
-			break;
-		}
-	}
-	CentroidPoint Finish() const {
-		constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-		vibe::Vec2 centroid;
-		if (!sum.Finish(centroid)) {
-			return CentroidPoint {true, nan, nan, {nan, nan}};
-		}
-		return CentroidPoint {false, centroid.x, centroid.y, {nan, nan}};
-	}
-};
 
 //! Second pass for rows with Z or M: the weighted sum of those ordinates over the parts of one dimension
 struct ExtraSink {
@@ -185,28 +106,22 @@ private:
 	}
 };
 
-template <class... INPUT>
-double AreaOf(INPUT &&...input) {
-	AreaSink sink;
-	VisitRings(input..., sink);
-	return sink.Finish();
-}
-
-template <class... INPUT>
-double LengthOf(vibe::Family family, INPUT &&...input) {
-	LengthSink sink {family};
-	VisitRings(input..., sink);
+double LengthOf(vibe::Family family, const uint8_t *wkb, size_t size) {
+	auto sink = vibe::LengthSink::Of(family);
+	VisitRings(wkb, size, sink);
 	return sink.length;
 }
 
 } // namespace
 
 double Area(const uint8_t *wkb, size_t size) {
-	return AreaOf(wkb, size);
+	auto sink = vibe::AreaSink::Empty();
+	VisitRings(wkb, size, sink);
+	return sink.Finish();
 }
 
 double Area(const vibe::GeometryView &view) {
-	return AreaOf(view);
+	return vibe::ViewArea(view);
 }
 
 double Length(const uint8_t *wkb, size_t size) {
@@ -214,7 +129,7 @@ double Length(const uint8_t *wkb, size_t size) {
 }
 
 double Length(const vibe::GeometryView &view) {
-	return LengthOf(vibe::FAMILY_LINE, view);
+	return vibe::ViewLength(view, vibe::FAMILY_LINE);
 }
 
 double Perimeter(const uint8_t *wkb, size_t size) {
@@ -222,13 +137,13 @@ double Perimeter(const uint8_t *wkb, size_t size) {
 }
 
 double Perimeter(const vibe::GeometryView &view) {
-	return LengthOf(vibe::FAMILY_POLYGON, view);
+	return vibe::ViewLength(view, vibe::FAMILY_POLYGON);
 }
 
 CentroidPoint Centroid(const uint8_t *wkb, size_t size) {
-	CentroidSink sink;
+	auto sink = vibe::CentroidSink::Empty();
 	VisitRings(wkb, size, sink);
-	auto result = sink.Finish();
+	auto result = PointOf(sink.sum);
 	const auto vertex_type = ReadWkbHeader(wkb, size).vertex_type;
 	if (!result.empty && vertex_type != VERTEX_XY) {
 		ExtraSink extra {sink.sum.dimension, vertex_type == (VERTEX_Z | VERTEX_M) ? 2u : 1u};
@@ -241,9 +156,7 @@ CentroidPoint Centroid(const uint8_t *wkb, size_t size) {
 }
 
 CentroidPoint Centroid(const vibe::GeometryView &view) {
-	CentroidSink sink;
-	VisitRings(view, sink);
-	return sink.Finish();
+	return PointOf(vibe::ViewCentroid(view));
 }
 
 } // namespace vibespatial

@@ -16,39 +16,10 @@ Matrix Relate(const vibe::ShapeView &a, const vibe::ShapeView &b, RelateScratch 
 	return Run(a, b, vibe::Target {0, 0, 0}, scratch);
 }
 
-//! What the boxes and dimensions alone can rule out
-static bool BoxesRefute(Predicate predicate, const vibe::ShapeView &a, const vibe::ShapeView &b) {
-	switch (predicate) {
-	case vibe::PREDICATE_CONTAINS:
-	case vibe::PREDICATE_COVERS:
-	case vibe::PREDICATE_CONTAINS_PROPERLY:
-		return !a.box.Covers(b.box) || a.dimension < b.dimension;
-	case vibe::PREDICATE_WITHIN:
-	case vibe::PREDICATE_COVERED_BY:
-	case vibe::PREDICATE_WITHIN_PROPERLY:
-		return !b.box.Covers(a.box) || b.dimension < a.dimension;
-	case vibe::PREDICATE_EQUALS:
-		return !a.box.Covers(b.box) || !b.box.Covers(a.box) || a.dimension != b.dimension;
-	case vibe::PREDICATE_OVERLAPS:
-		return a.dimension != b.dimension;
-	case vibe::PREDICATE_CROSSES:
-		return a.dimension == b.dimension && a.dimension != 1;
-	case vibe::PREDICATE_TOUCHES:
-		return a.dimension == 0 && b.dimension == 0;
-	default:
-		return false;
-	}
-}
-
 bool Evaluate(Predicate predicate, const vibe::ShapeView &a, const vibe::ShapeView &b, RelateScratch &scratch) {
-	if (a.dimension < 0 || b.dimension < 0) {
-		return vibe::Holds(predicate, 0, a.dimension, b.dimension);
-	}
-	if (!a.box.Intersects(b.box)) {
-		return predicate == vibe::PREDICATE_DISJOINT;
-	}
-	if (BoxesRefute(predicate, a, b)) {
-		return false;
+	bool answer;
+	if (vibe::BoxesDecide(predicate, a, b, answer)) {
+		return answer;
 	}
 	if ((predicate == vibe::PREDICATE_INTERSECTS || predicate == vibe::PREDICATE_DISJOINT) && IsLinesOrArea(a) &&
 	    IsLinesOrArea(b)) {

@@ -11,6 +11,7 @@ using vibe::Box;
 using vibe::GeometryView;
 using vibe::ShapeRing;
 using vibe::ShapeView;
+using vibe::LoadCount;
 using vibe::Vec2;
 
 //! No boxes for fewer vertices: looking at each is as quick
@@ -229,12 +230,6 @@ namespace {
 constexpr size_t VERTEX_BYTES = 2 * sizeof(double);
 constexpr uint32_t LINE_CODE = 2;
 constexpr uint32_t POLYGON_CODE = 3;
-
-uint32_t LoadCount(const uint8_t *at) {
-	uint32_t count;
-	std::memcpy(&count, at, sizeof(count));
-	return count;
-}
 
 //! The vertices of plain WKB: `rings` counts and lists of vertices up to the end. 0 when they do not fill the bytes, or
 //! one has fewer than `least`

@@ -1,0 +1,44 @@
+//===----------------------------------------------------------------------===//
+// point_distance
+//
+// Promise: bounded (vibe/distance.h), the CPU's bits. Distances of pairs of points. One thread a pair.
+//===----------------------------------------------------------------------===//
+#include "vibe/distance.h"
+#include "vibe/thread.h"
+
+extern "C" __global__ void point_distances(const double *left_x, const double *left_y, const double *right_x,
+                                           const double *right_y, const vibe::i32 *left_ids, const vibe::i32 *right_ids,
+                                           vibe::u64 count, double *distances) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		const vibe::i32 a = left_ids[i], b = right_ids[i];
+		distances[i] = vibe::PointDistance(vibe::Vec2 {left_x[a], left_y[a]}, vibe::Vec2 {right_x[b], right_y[b]});
+	}
+}
+
+//! Is the distance at most the limit?
+extern "C" __global__ void points_within(const double *left_x, const double *left_y, const double *right_x,
+                                         const double *right_y, const vibe::i32 *left_ids, const vibe::i32 *right_ids,
+                                         vibe::u64 count, double limit, vibe::u8 *results) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		const vibe::i32 a = left_ids[i], b = right_ids[i];
+		const double distance =
+		    vibe::PointDistance(vibe::Vec2 {left_x[a], left_y[a]}, vibe::Vec2 {right_x[b], right_y[b]});
+		results[i] = distance <= limit ? vibe::PAIR_TRUE : vibe::PAIR_FALSE;
+	}
+}
+
+//! Distances of points and shapes of any kind; NaN where the shape is EMPTY
+extern "C" __global__ void point_shape_distances(const double *x, const double *y, const vibe::i32 *point_ids,
+                                                 const vibe::ShapeView *shapes, const vibe::i32 *shape_ids,
+                                                 vibe::u64 count, double limit, double *distances) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	const vibe::Vec2 point {x[point_ids[i]], y[point_ids[i]]};
+	const vibe::ShapeView &shape = shapes[shape_ids[i]];
+	distances[i] =
+	    shape.dimension < 0 ? vibe::Infinity() - vibe::Infinity() : vibe::PointShapeDistance(point, shape, limit);
+}

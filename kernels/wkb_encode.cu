@@ -1,0 +1,89 @@
+//===----------------------------------------------------------------------===//
+// wkb_encode
+//
+// Promise: exact. WKB to the columns of vibe::RowsView and back: count or measure, then write. Decoding accepts and refuses
+// what the CPU does and keeps X and Y; encoding writes XY, byte for byte what DuckDB would store. One thread a row; row i
+// is bytes[offsets[i]..offsets[i + 1]), no bytes are NULL.
+//===----------------------------------------------------------------------===//
+#include "vibe/thread.h"
+#include "vibe/wkb.h"
+
+//! How much of each column a row takes; malformed rows take nothing. status: vibe::WkbStatus
+extern "C" __global__ void wkb_counts(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count,
+                                      vibe::i32 *nodes, vibe::i32 *parts, vibe::i32 *rings, vibe::i32 *vertices,
+                                      vibe::u32 *status) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	vibe::WkbCounts counts {0, 0, 0, 0};
+	const vibe::u64 size = offsets[i + 1] - offsets[i];
+	const bool read = size == 0 || vibe::CountWkb(bytes + offsets[i], size, counts);
+	nodes[i] = (vibe::i32)counts.nodes;
+	parts[i] = (vibe::i32)counts.parts;
+	rings[i] = (vibe::i32)counts.rings;
+	vertices[i] = (vibe::i32)counts.vertices;
+	status[i] = read ? vibe::WKB_OK : vibe::WKB_MALFORMED;
+}
+
+//! The columns; where a row begins in them is the exclusive scan of wkb_counts' counts, and those of nodes and parts are
+//! row_node and row_part
+extern "C" __global__ void wkb_decode(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count,
+                                      const vibe::u32 *status, const vibe::i32 *row_node, const vibe::i32 *row_part,
+                                      const vibe::i32 *row_ring, const vibe::i32 *row_vertex,
+                                      vibe::WkbColumns columns) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	vibe::WkbFiller filler {columns, vibe::WkbCounts {(vibe::u32)row_node[i], (vibe::u32)row_part[i],
+	                                                  (vibe::u32)row_ring[i], (vibe::u32)row_vertex[i]}};
+	if (status[i] != vibe::WKB_MALFORMED && offsets[i] < offsets[i + 1]) {
+		vibe::WkbReader reader(bytes + offsets[i], offsets[i + 1] - offsets[i]);
+		vibe::WalkWkb(reader, filler);
+	}
+	// The next row writes the same there
+	filler.Finish();
+}
+
+//! Rows that are a POINT with finite X and Y; found is 0 for all others
+extern "C" __global__ void wkb_points(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count, double *x,
+                                      double *y, vibe::u8 *found) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	vibe::Vec2 point {0, 0};
+	found[i] = vibe::TryReadPoint(bytes + offsets[i], offsets[i + 1] - offsets[i], point) ? 1 : 0;
+	x[i] = point.x;
+	y[i] = point.y;
+}
+
+//! The size of each row's WKB, 0 for NULL
+extern "C" __global__ void wkb_sizes(vibe::RowsView rows, vibe::u32 count, vibe::i64 *sizes) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		vibe::WkbWriter writer {nullptr, 0};
+		writer.Row(rows, i);
+		sizes[i] = (vibe::i64)writer.size;
+	}
+}
+
+//! The WKB of each row at its position: the exclusive scan of wkb_sizes' sizes
+extern "C" __global__ void wkb_rows(vibe::RowsView rows, vibe::u32 count, const vibe::i64 *position, vibe::u8 *bytes) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		vibe::WkbWriter writer {bytes + position[i], 0};
+		writer.Row(rows, i);
+	}
+}
+
+//! Points, 21 bytes each; NaN in both coordinates is EMPTY
+extern "C" __global__ void encode_points(const double *x, const double *y, vibe::u32 count, vibe::u8 *bytes) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		vibe::WkbWriter writer {bytes + i * (vibe::WKB_HEADER_BYTES + 16), 0};
+		writer.Header(vibe::WKB_POINT);
+		writer.Vertex(x[i], y[i]);
+	}
+}
