@@ -68,7 +68,7 @@ struct GpuDevice {
 	uint64_t total_memory = 0;
 	uint64_t free_memory = 0;
 	int driver_version = 0;
-	//! Why there is none
+	//! Why there is none; empty while it is still coming up
 	std::string error;
 	double driver_ms = 0;
 	double context_ms = 0;

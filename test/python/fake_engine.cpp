@@ -75,8 +75,10 @@ public:
 	std::vector<GpuMemoryRow> Memory() override {
 		return {GpuMemoryRow {"pool", "fake", 1, 2, 3}};
 	}
-	double Now() override {
-		return 0;
+	std::vector<GpuStep> Steps() override {
+		return {GpuStep {"start", "fake", 1, 2}};
+	}
+	void AddStep(const GpuStep &) override {
 	}
 	void WkbBounds(const uint8_t *, const uint64_t *, size_t, vibe::Box *, uint32_t *, GpuTimes &) override {
 		throw GpuError("not here");

@@ -31,32 +31,56 @@ static double MillisecondsSince(Clock::time_point begin) {
 
 IndexDispatch::IndexDispatch(ClientContext &context_p)
     : context(context_p), mode(GetExecutionMode(context)), kernel_timeout(GetKernelTimeout(context)),
-      query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)) {
+      query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)), begin(std::chrono::system_clock::now()) {
 	if (mode != ExecutionMode::GPU) {
 		return;
 	}
-	string why_not;
-	if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not, CancelPoll(context))) {
-		auto event = NewEvent("box_index");
-		event.selected = "gpu";
-		event.actual = "none";
-		event.reason = why_not;
-		DispatchLog::Get().Add(std::move(event));
-		throw IOException("%s: vibe_execution_mode is 'gpu' and there is no GPU to use: %s. FROM vibe_gpu_info() shows "
-		                  "all that was looked for; 'auto' or 'cpu' go without",
-		                  OPERATOR, why_not);
+	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
+	auto &runtime = GpuRuntime::Get();
+	runtime.StartInBackground(vibespatial::KernelNeeds("spatial_join"), OPERATOR);
+	auto engine = runtime.IfOpen();
+	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
+		FailWithoutDevice(runtime.State());
+	} else if (engine && !engine->Device().error.empty()) {
+		FailWithoutDevice(engine->Device().error);
 	}
-	// Who asked for the GPU shall know what it does not do
-	auto &refine = vibespatial::FindKernel("join_refine");
-	auto refinement = vibespatial::Decide(mode, refine, 0);
-	auto event = NewEvent(refine.name);
-	event.selected = event.actual = ToText(refinement.selected);
-	event.reason = refinement.reason;
+}
+
+void IndexDispatch::FailWithoutDevice(const string &why_not) {
+	auto event = NewEvent("box_index");
+	event.selected = "gpu";
+	event.actual = "none";
+	event.reason = why_not;
 	DispatchLog::Get().Add(std::move(event));
+	throw IOException("%s: vibe_execution_mode is 'gpu' and there is no GPU to use: %s. FROM vibe_gpu_info() shows "
+	                  "all that was looked for; 'auto' or 'cpu' go without",
+	                  OPERATOR, why_not);
 }
 
 void IndexDispatch::Decide(idx_t rows) {
+	auto scanned = std::chrono::system_clock::now();
+	if (mode == ExecutionMode::GPU) {
+		auto waiting = Clock::now();
+		string why_not;
+		if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not, CancelPoll(context))) {
+			FailWithoutDevice(why_not);
+		}
+		wait_ms = MillisecondsSince(waiting);
+		// Who asked for the GPU shall know what it does not do
+		auto &refine = vibespatial::FindKernel("join_refine");
+		auto refinement = vibespatial::Decide(mode, refine, 0);
+		auto event = NewEvent(refine.name);
+		event.selected = event.actual = ToText(refinement.selected);
+		event.reason = refinement.reason;
+		DispatchLog::Get().Add(std::move(event));
+	}
 	decision = vibespatial::Decide(mode, vibespatial::FindKernel("box_index"), rows);
+	if (decision.engine) {
+		auto micros = [](std::chrono::system_clock::time_point at) {
+			return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+		};
+		decision.engine->AddStep(vibespatial::GpuStep {"query", "scan of the build side", micros(begin), micros(scanned)});
+	}
 }
 
 DispatchEvent IndexDispatch::NewEvent(const char *kernel) const {
@@ -103,7 +127,7 @@ unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t 
 	if (!decision.engine) {
 		throw GpuError("no GPU engine is open");
 	}
-	event.wait_ms = WaitForKernels(*decision.engine);
+	event.wait_ms = wait_ms + WaitForKernels(*decision.engine);
 	vibespatial::GpuTimes times;
 	auto packed = decision.engine->PackBoxes(boxes, count, times);
 	event.bytes_to_device = times.bytes_to_device;

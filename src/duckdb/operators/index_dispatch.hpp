@@ -10,14 +10,16 @@
 #include "engine/dispatch.hpp"
 #include "engine/events.hpp"
 
+#include <chrono>
+
 namespace duckdb {
 
 class IndexDispatch {
 public:
-	//! In mode gpu it waits for the device, and throws where there is none: before anything was scanned
+	//! Begins with the scan. In mode gpu it throws where there can be no device, and lets one come up meanwhile.
 	explicit IndexDispatch(ClientContext &context);
 
-	//! When the rows of the build side are known, before Build()
+	//! When the rows of the build side are known, before Build(). In mode gpu it waits for the device.
 	void Decide(idx_t rows);
 	//! The whole tree, or that of a part of the build side; any thread, several at a time. In mode auto the CPU does what the
 	//! device cannot; in mode gpu that is an IOException.
@@ -32,6 +34,7 @@ public:
 
 private:
 	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
+	[[noreturn]] void FailWithoutDevice(const string &why_not);
 	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,
 	                                               vibespatial::DispatchEvent &event);
 	//! Throws GpuError where they do not come in time; returns the milliseconds
@@ -41,6 +44,10 @@ private:
 	vibespatial::ExecutionMode mode;
 	double kernel_timeout;
 	string query;
+	//! When the scan began
+	std::chrono::system_clock::time_point begin;
+	//! For the device, after the scan
+	double wait_ms = 0;
 	vibespatial::Decision decision;
 
 	mutex lock;

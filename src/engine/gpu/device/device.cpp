@@ -28,7 +28,6 @@ CudaEngine::CudaEngine(const GpuOptions &options)
                    .count()),
       libraries(options), precompiler(options, libraries, epoch), options(options),
       primitives(libraries), streams(std::make_unique<StreamPool>()) {
-	device.error = "the device is still coming up";
 	coming_up = std::thread([this] { BringUp(); });
 }
 
@@ -187,7 +186,7 @@ std::shared_ptr<DeviceMemory> CudaEngine::CurrentMemory() {
 bool CudaEngine::WaitForDevice(double timeout_seconds, std::string &error) {
 	std::unique_lock<std::mutex> guard(lock);
 	changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] { return state != State::COMING; });
-	error = device.error;
+	error = state == State::COMING ? "the device is still coming up" : device.error;
 	return state == State::UP;
 }
 
