@@ -405,6 +405,9 @@ GpuEngine *WaitForGpu(double seconds, string &why_not, const std::function<void(
 			return engine;
 		}
 		if (left() <= 0 || !engine->Device().error.empty()) {
+			if (why_not.empty()) {
+				why_not = StringUtil::Format("the device was not up after %.1f seconds", seconds);
+			}
 			return nullptr;
 		}
 		if (poll) {

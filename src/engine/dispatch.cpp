@@ -69,7 +69,7 @@ Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows) {
 	}
 	std::string error;
 	if (!engine->WaitForDevice(0, error)) {
-		decision.reason = "no device: " + error;
+		decision.reason = "no device: " + (error.empty() ? "it is not up yet" : error);
 		return decision;
 	}
 	decision.selected = ExecutionMode::GPU;

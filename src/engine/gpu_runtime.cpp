@@ -296,8 +296,10 @@ void GpuRuntime::Open() {
 		for (auto &wish : granted) {
 			opened->Request(wish.names, wish.requested_by, false);
 		}
-	} catch (const std::exception &) {
-		// Asked for ahead of time only: who needs a kernel asks again, and is told what is wrong
+	} catch (const std::exception &thrown) {
+		// Asked for ahead of time only: who needs a kernel asks again
+		std::lock_guard<std::mutex> guard(lock);
+		failure = thrown.what();
 	}
 }
 
@@ -375,7 +377,7 @@ std::string GpuRuntime::State() {
 	case Phase::OPENING:
 		return "being opened";
 	case Phase::OPEN:
-		return "open";
+		return failure.empty() ? "open" : "open, but " + failure;
 	default:
 		return failure;
 	}

@@ -19,7 +19,11 @@ class FakeEngine : public GpuEngine {
 public:
 	explicit FakeEngine(const GpuOptions &options) : options(options) {
 	}
-	bool WaitForDevice(double, std::string &error) override {
+	bool WaitForDevice(double timeout, std::string &error) override {
+		if (Wants("slow device")) {
+			std::this_thread::sleep_for(std::chrono::duration<double>(timeout));
+			return false;
+		}
 		error = Device().error;
 		return error.empty();
 	}
@@ -44,6 +48,9 @@ public:
 	}
 	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool) override {
 		std::lock_guard<std::mutex> guard(lock);
+		if (Wants("no device")) {
+			return;
+		}
 		for (auto &name : names) {
 			bool known = false;
 			for (auto &status : all) {

@@ -32,7 +32,7 @@ TABLES = ["CREATE TABLE boxes AS SELECT ST_MakeEnvelope(i, 0, i + 1, 1) AS g FRO
 JOIN = "SELECT count(*) FROM points p JOIN boxes b ON ST_Intersects(p.g, b.g)"
 PAIRS = [[900]]
 EVENTS = "SELECT kernel, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() ORDER BY sequence"
-# Nothing but GPUs: a join of so many boxes is one for the GPU in mode auto
+# So many boxes are for the GPU in mode auto
 LARGE = ["CREATE TABLE boxes AS SELECT ST_Point(i, 0) AS g FROM range(1000000) t(i)",
          "CREATE TABLE points AS SELECT ST_Point(i, 0) AS g FROM range(2000000) t(i)"]
 
@@ -93,6 +93,7 @@ def test_no_plugin(process, tmp_path):
     load, (rows, status, warm, memory, mode) = process(
         "FROM vibe_gpu_info()", "FROM vibe_precompile_status()", "FROM vibe_ensure_warm(0.1, 'box_index')",
         "FROM vibe_memory_status()", "SET vibe_execution_mode = 'gpu'", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert load < 1000
     reason = f"{PLUGIN} was not found in {tmp_path}: this installation has no GPU plug-in; 'make' builds it"
     assert info(rows, "plug-in")[1] is False and info(rows, "plug-in")[4] == reason
     assert all(row[2] == "idle" and row[8] == reason for row in status[:-1])
@@ -223,6 +224,49 @@ def test_settings_reach_the_engine(process, fake):
     assert info(results[1], "options")[4] == "1000000000 /tmp/k 2.000000"
     assert info(results[3], "options")[4] == "2000000000 /tmp/k 2.000000"
     assert "open on device 0" in results[4]
+
+
+@pytest.mark.parametrize("precompile", ["auto", "all", "off"])
+def test_plans_ask_for_their_kernels(process, fake, precompile):
+    ready = "SELECT name FROM vibe_precompile_status() WHERE state = 'ready' AND kind <> 'total'"
+    load, results = process("SET vibe_execution_mode = 'gpu'", *TABLES, f"EXPLAIN {JOIN}", ready,
+                            "SET vibe_execution_mode = 'cpu'", "SET vibe_precompile = 'all'",
+                            VIBESPATIAL_GPU_FOLDER=str(fake), VIBESPATIAL_PRECOMPILE=precompile)
+    assert (["indexing"] in results[4]) == (precompile != "off")
+
+
+def test_the_device_can_change_before_the_engine_is_open(process, tmp_path):
+    load, results = process("SET vibe_gpu_device = 1", "SELECT current_setting('vibe_gpu_device')",
+                            VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert results[1] == [[1]]
+
+
+def test_a_device_that_is_slow(process, fake):
+    load, results = process("FROM vibe_ensure_warm(0.3, 'box_index')", *LARGE, JOIN, EVENTS,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="slow device")
+    assert results[0][0][1] == "the device was not up after 0.3 seconds"
+    assert results[3] == [[1000000]]
+    assert results[4][0][2:5] == ["cpu", "cpu", "no device: it is not up yet"]
+
+
+def test_a_second_database_changes_nothing(extension, fake):
+    script = """
+import duckdb, sys
+def connect():
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    connection.execute(f"LOAD '{sys.argv[1]}'")
+    return connection
+first = connect()
+first.execute("SET vibe_gpu_memory_limit = '1GB'")
+first.execute("SET vibe_gpu_device = 1")
+info = "SELECT detail FROM vibe_gpu_info() WHERE component = 'options'"
+before = first.execute(info).fetchall()
+second = connect()
+assert second.execute(info).fetchall() == before and before[0][0].startswith("1000000000 "), before
+"""
+    result = subprocess.run([sys.executable, "-c", script, str(extension)], capture_output=True, text=True,
+                            env={**os.environ, "VIBESPATIAL_GPU_FOLDER": str(fake)})
+    assert result.returncode == 0, result.stderr
 
 
 def test_ends_while_the_plugin_opens(process, fake):

@@ -36,7 +36,8 @@ GPU_SETTINGS = [
     ("vibe_precompile", "auto", {"'ALL'": "all", "'off'": "off"}, ["'some'", "''", "NULL"]),
     ("vibe_kernel_source", "auto", {"'Pack'": "pack", "'jit'": "jit"}, ["'disk'", "NULL"]),
     ("vibe_memory_tier", "safe", {"'pool'": "pool", "'managed'": "managed"}, ["'host'", "NULL"]),
-    ("vibe_gpu_device", 0, {"1": 1}, ["-1", "5000", "NULL"]),
+    # Another device would be refused where an engine is open: see test_gpu_runtime.py
+    ("vibe_gpu_device", 0, {"0": 0}, ["-1", "5000", "NULL"]),
     ("vibe_gpu_memory_limit", "", {"'8GB'": "8GB", "'0'": "0", "''": ""}, ["'8 apples'", "'-1GB'", "'none'"]),
     ("vibe_cache_dir", "", {"'/tmp/kernels'": "/tmp/kernels", "NULL": ""}, []),
     ("vibe_cache_limit", "256MiB", {"'1GB'": "1GB"}, ["'0'", "'lots'", "NULL"]),

@@ -38,7 +38,7 @@ TEST_CASE("Kernels say what they promise", "[dispatch]") {
 	for (auto &kernel : Kernels()) {
 		std::string variants = kernel.variants;
 		CHECK(kernel.HasGpu() == (variants == "cpu, gpu"));
-		CHECK(std::string(kernel.guarantee) != "");
+		CHECK_FALSE(std::string(kernel.guarantee).empty());
 		CHECK(&FindKernel(kernel.name) == &kernel);
 	}
 }
