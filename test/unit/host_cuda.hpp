@@ -8,8 +8,10 @@
 
 #include <cstdint>
 
+// NOLINTBEGIN(bugprone-reserved-identifier)
 #define __global__
 #define __device__
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace host_cuda {
 

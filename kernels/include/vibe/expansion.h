@@ -123,6 +123,7 @@ struct ExactSum {
 	i64 limb[LIMBS];
 
 	VIBE_HD ExactSum() {
+		VIBE_LOOP
 		for (int i = 0; i < LIMBS; i++) {
 			limb[i] = 0;
 		}
@@ -175,6 +176,7 @@ struct ExactSum {
 	VIBE_HD int Sign() {
 		i64 carry = 0;
 		bool nonzero = false;
+		VIBE_LOOP
 		for (int i = 0; i < LIMBS; i++) {
 			i64 value = limb[i] + carry;
 			carry = value >> 32;

@@ -9,9 +9,9 @@ namespace vibespatial {
 
 using vibe::Box;
 using vibe::GeometryView;
+using vibe::LoadCount;
 using vibe::ShapeRing;
 using vibe::ShapeView;
-using vibe::LoadCount;
 using vibe::Vec2;
 
 //! No boxes for fewer vertices: looking at each is as quick
