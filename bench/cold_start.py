@@ -31,7 +31,7 @@ class Shell:
         full = {**os.environ, "XDG_CACHE_HOME": str(cache), **{key: str(value) for key, value in environment.items()}}
         begin = time.time()
         done = subprocess.run([self.cli, "-unsigned", "-init", "/dev/null", "-batch", str(self.work / "boxes.duckdb"), "-readonly"],
-                              input=script, capture_output=True, text=True, env=full)
+                              input=script, capture_output=True, text=True, env=full, timeout=180)
         whole = time.time() - begin
         if done.returncode or "Error" in done.stderr:
             raise SystemExit(f"{done.stderr}\n{done.stdout}")

@@ -8,7 +8,8 @@ clang_tidy=$(python3 scripts/fetch.py clang-tidy)
 prefix=$(python3 scripts/fetch.py prefix)
 # A configuration of its own: clang cannot read the headers g++ precompiled, nor take all of its options.
 build=build/lint
-cmake -S . -B "$build" "-DVIBESPATIAL_DUCKDB_PREFIX=$prefix" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
+cuda=$(python3 scripts/fetch.py cuda)
+cmake -S . -B "$build" "-DVIBESPATIAL_DUCKDB_PREFIX=$prefix" "-DVIBESPATIAL_CUDA_PREFIX=$cuda" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
 sed -i 's/ -fno-gnu-unique//' "$build/compile_commands.json"
 
 analyse() {
@@ -17,7 +18,7 @@ analyse() {
 		exit 1
 	}
 }
-find src/geometry src/engine test/unit -name '*.cpp' -print0 | analyse
+find src/geometry src/engine src/compile_helper test/unit -name '*.cpp' -print0 | analyse
 # Checks that follow every function of DuckDB's headers take minutes a file; these take seconds.
 find src/duckdb src/vibespatial_extension.cpp test/sqllogic -name '*.cpp' -print0 | analyse \
 	--checks='-*,clang-diagnostic-*,modernize-use-nullptr,modernize-use-override,readability-braces-around-statements'

@@ -288,8 +288,8 @@ int Warm(const Arguments &arguments) {
 	for (auto &row : precompiler.Status()) {
 		if (row.state != KernelState::IDLE) {
 			std::printf("%s %s %s %s %.1f %.1f %llu %s\n", row.kind.c_str(), row.name.c_str(),
-			            STATES[static_cast<int>(row.state)], row.source.empty() ? "-" : row.source.c_str(), row.queue_ms,
-			            row.wall_ms, static_cast<unsigned long long>(row.bytes), row.error.c_str());
+			            STATES[static_cast<int>(row.state)], row.source.empty() ? "-" : row.source.c_str(),
+			            row.queue_ms, row.wall_ms, static_cast<unsigned long long>(row.bytes), row.error.c_str());
 		}
 	}
 	for (auto &component : precompiler.Components()) {

@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "engine/cpu/parallel.hpp"
+#include "engine/uninitialized.hpp"
+#include "vibe/box_node.h"
 #include "vibe/views.h"
 
 #include <cstddef>
@@ -18,7 +21,7 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-2-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-3-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
@@ -114,7 +117,7 @@ struct GpuMemoryRow {
 struct GpuTimes {
 	uint64_t bytes_to_device = 0;
 	uint64_t bytes_from_device = 0;
-	double wait_ms = 0;     // for the context and the kernels
+	double wait_ms = 0; // for the context and the kernels
 	double to_device_ms = 0;
 	double kernel_ms = 0;
 	double from_device_ms = 0;
@@ -122,10 +125,11 @@ struct GpuTimes {
 
 //! Packed as BoxTree packs it
 struct PackedBoxes {
-	std::vector<uint32_t> ids;
-	std::vector<float> nodes;
+	UninitializedVector<uint32_t> ids;
+	UninitializedVector<vibe::PackedNode> nodes;
 };
 
+//! Any thread may call anything at any time
 class GpuEngine {
 public:
 	virtual ~GpuEngine() = default;
@@ -142,6 +146,9 @@ public:
 	virtual std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) = 0;
 	virtual std::vector<KernelStatus> Status() = 0;
 	virtual std::vector<GpuMemoryRow> Memory() = 0;
+	//! Before the process may end: waits, at most so long, until no thread is inside of CUDA that cannot be stopped there
+	virtual void Quiesce(double timeout_seconds) = 0;
+
 	//! The last steps, of the engine itself and of those who add to them
 	virtual std::vector<GpuStep> Steps() = 0;
 	virtual void AddStep(const GpuStep &step) = 0;
@@ -150,8 +157,8 @@ public:
 	//! Throws GpuError.
 	virtual void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes,
 	                       uint32_t *status, GpuTimes &times) = 0;
-	//! The same tree as BoxTree builds. Throws GpuError.
-	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, GpuTimes &times) = 0;
+	//! The same tree as BoxTree builds; `parallel` copies on the host's side. Throws GpuError.
+	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) = 0;
 
 	//! Runs every primitive on the device against the host: one line for each that is wrong
 	virtual std::vector<std::string> SelfTest() = 0;

@@ -349,6 +349,20 @@ GpuEngine *GpuRuntime::OpenPlugin(const GpuOptions &given, std::string &error) {
 	return opened;
 }
 
+void GpuRuntime::Quiesce(double timeout_seconds) {
+	if (IsForked()) {
+		return;
+	}
+	{
+		std::unique_lock<std::mutex> guard(lock);
+		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
+		                 [&] { return phase != Phase::OPENING; });
+	}
+	if (auto opened = IfOpen()) {
+		opened->Quiesce(timeout_seconds);
+	}
+}
+
 void GpuRuntime::AtExit() {
 	if (IsForked()) {
 		return;

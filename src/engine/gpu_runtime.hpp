@@ -35,6 +35,9 @@ public:
 	//! The engine where it is open already; costs nothing
 	GpuEngine *IfOpen() const;
 
+	//! Before a database closes, after which the process may end at any time: waits, at most so long, for what cannot be stopped
+	void Quiesce(double timeout_seconds);
+
 	Phase GetPhase();
 	//! "not started", "being opened", "open", or why it could not be opened
 	std::string State();

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -82,6 +83,8 @@ public:
 	std::vector<GpuMemoryRow> Memory() override {
 		return {GpuMemoryRow {"pool", "fake", 1, 2, 3}};
 	}
+	void Quiesce(double) override {
+	}
 	std::vector<GpuStep> Steps() override {
 		return {};
 	}
@@ -90,7 +93,7 @@ public:
 	void WkbBounds(const uint8_t *, const uint64_t *, size_t, vibe::Box *, uint32_t *, GpuTimes &) override {
 		throw GpuError("not here");
 	}
-	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, GpuTimes &times) override {
+	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &, GpuTimes &times) override {
 		if (Wants("failure")) {
 			throw GpuError("the fake device fell off");
 		}
@@ -104,7 +107,8 @@ public:
 			packed.ids.push_back(0);
 			return packed;
 		}
-		packed.nodes.assign(tree.Nodes(), tree.Nodes() + tree.NodeCount() * vibe::NODE_FLOATS);
+		packed.nodes.resize(tree.NodeCount());
+		std::memcpy(packed.nodes.data(), tree.Nodes(), tree.NodeCount() * sizeof(vibe::PackedNode));
 		return packed;
 	}
 	std::vector<std::string> SelfTest() override {

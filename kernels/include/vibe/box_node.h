@@ -145,4 +145,9 @@ VIBE_HD void VisitNodes(const float *nodes, const NodeLevels &levels, const Node
 	}
 }
 
+//! A node where it lies in memory
+struct alignas(64) PackedNode {
+	float children[NODE_FLOATS];
+};
+
 } // namespace vibe

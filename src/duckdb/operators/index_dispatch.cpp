@@ -4,7 +4,6 @@
 #include "duckdb/settings.hpp"
 #include "engine/gpu_runtime.hpp"
 #include "engine/kernel_registry.hpp"
-#include "vibe/box_node.h"
 
 #include <chrono>
 
@@ -79,7 +78,8 @@ void IndexDispatch::Decide(idx_t rows) {
 		auto micros = [](std::chrono::system_clock::time_point at) {
 			return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
 		};
-		decision.engine->AddStep(vibespatial::GpuStep {"query", "scan of the build side", micros(begin), micros(scanned)});
+		decision.engine->AddStep(
+		    vibespatial::GpuStep {"query", "scan of the build side", micros(begin), micros(scanned)});
 	}
 }
 
@@ -123,21 +123,21 @@ double IndexDispatch::WaitForKernels(GpuEngine &engine) {
 	}
 }
 
-unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t count, DispatchEvent &event) {
+unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel,
+                                                 DispatchEvent &event) {
 	if (!decision.engine) {
 		throw GpuError("no GPU engine is open");
 	}
 	event.wait_ms = wait_ms + WaitForKernels(*decision.engine);
 	vibespatial::GpuTimes times;
-	auto packed = decision.engine->PackBoxes(boxes, count, times);
+	auto packed = decision.engine->PackBoxes(boxes, count, parallel, times);
 	event.bytes_to_device = times.bytes_to_device;
 	event.bytes_from_device = times.bytes_from_device;
 	event.wait_ms += times.wait_ms;
 	event.to_device_ms = times.to_device_ms;
 	event.kernel_ms = times.kernel_ms;
 	event.from_device_ms = times.from_device_ms;
-	return make_uniq<BoxTree>(
-	    BoxTree::FromParts(std::move(packed.ids), packed.nodes.data(), packed.nodes.size() / vibe::NODE_FLOATS));
+	return make_uniq<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
 }
 
 std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel) {
@@ -161,7 +161,7 @@ std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t cou
 	// A tree of nothing is no work for a device
 	if (decision.selected == ExecutionMode::GPU && count > 0) {
 		try {
-			tree = BuildOnDevice(boxes, count, event);
+			tree = BuildOnDevice(boxes, count, parallel, event);
 		} catch (const Exception &) {
 			throw; // DuckDB's own: the query was cancelled
 		} catch (const std::exception &error) {

@@ -36,7 +36,7 @@ private:
 	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
 	[[noreturn]] void FailWithoutDevice(const string &why_not);
 	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,
-	                                               vibespatial::DispatchEvent &event);
+	                                               vibespatial::Parallel &parallel, vibespatial::DispatchEvent &event);
 	//! Throws GpuError where they do not come in time; returns the milliseconds
 	double WaitForKernels(vibespatial::GpuEngine &engine);
 

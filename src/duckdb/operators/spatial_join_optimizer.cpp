@@ -8,6 +8,7 @@
 #include "duckdb/planner/joinside.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/planner/operator/list.hpp"
+#include "engine/gpu_runtime.hpp"
 
 namespace duckdb {
 
@@ -632,10 +633,19 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 	}
 }
 
+//! Lives as long as the database. When that closes the process may end soon, and CUDA must not be caught while it starts.
+struct GpuGuard : public OptimizerExtensionInfo {
+	~GpuGuard() override {
+		constexpr double PATIENCE_SECONDS = 2;
+		vibespatial::GpuRuntime::Get().Quiesce(PATIENCE_SECONDS);
+	}
+};
+
 } // namespace
 
 void RegisterSpatialJoin(ExtensionLoader &loader) {
 	OptimizerExtension extension;
+	extension.optimizer_info = make_shared_ptr<GpuGuard>();
 	extension.pre_optimize_function = HideBeforeOptimizing;
 	extension.optimize_function = OptimizeSpatialJoins;
 	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));

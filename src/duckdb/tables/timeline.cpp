@@ -20,8 +20,9 @@ static SqlTable::rows_t TimelineRows(ClientContext &, const vector<Value> &) {
 }
 
 void RegisterTimeline(ExtensionLoader &loader) {
-	SqlTable("vibe_timeline", "What the GPU engine spent its time on: how the device came up (lane start), kernels that were "
-	                          "loaded or compiled (kernels), and the work of queries (query). No rows without an engine.")
+	SqlTable("vibe_timeline",
+	         "What the GPU engine spent its time on: how the device came up (lane start), kernels that were "
+	         "loaded or compiled (kernels), and the work of queries (query). No rows without an engine.")
 	    .Column("lane", LogicalType::VARCHAR)
 	    .Column("step", LogicalType::VARCHAR)
 	    .Column("begin_time", LogicalType::TIMESTAMP_TZ)

@@ -231,18 +231,15 @@ BoxTree::BoxTree(const Box *boxes, size_t count, Parallel &parallel) {
 	}
 }
 
-BoxTree BoxTree::FromParts(std::vector<uint32_t> ids, const float *nodes, size_t node_count) {
+BoxTree BoxTree::FromParts(UninitializedVector<uint32_t> ids, UninitializedVector<vibe::PackedNode> nodes) {
 	RequireNumbers(ids.size());
 	BoxTree tree;
 	tree.levels = vibe::NodeLevels::Of(ids.size());
-	if (node_count != tree.levels.NodeCount()) {
+	if (nodes.size() != tree.levels.NodeCount()) {
 		throw std::invalid_argument("BoxTree: the nodes are not those of so many items");
 	}
 	tree.ids = std::move(ids);
-	tree.nodes.resize(node_count);
-	if (node_count > 0) {
-		std::memcpy(tree.nodes.data(), nodes, node_count * sizeof(Node));
-	}
+	tree.nodes = std::move(nodes);
 	return tree;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
+#include "engine/uninitialized.hpp"
 #include "vibe/box_node.h"
 
 #include <cstdint>
@@ -21,8 +22,8 @@ public:
 	//! Items are known by their position in `boxes` (at most 2^32 - 1 of them); EMPTY boxes are left out
 	BoxTree(const vibe::Box *boxes, size_t count, Parallel &parallel);
 	//! A tree that was packed elsewhere: items in the order of the lowest nodes' boxes, and the nodes of
-	//! vibe::NodeLevels::Of(ids.size()), vibe::NODE_FLOATS each. Throws when there are more or fewer nodes.
-	static BoxTree FromParts(std::vector<uint32_t> ids, const float *nodes, size_t node_count);
+	//! vibe::NodeLevels::Of(ids.size()). Throws when there are more or fewer nodes.
+	static BoxTree FromParts(UninitializedVector<uint32_t> ids, UninitializedVector<vibe::PackedNode> nodes);
 
 	//! Bytes that a tree of `count` items holds, and the most that building it needs at one time
 	static size_t EstimateMemory(size_t count);
@@ -35,7 +36,7 @@ public:
 	}
 
 	// The parts, as FromParts() takes them
-	const std::vector<uint32_t> &Ids() const {
+	const UninitializedVector<uint32_t> &Ids() const {
 		return ids;
 	}
 	size_t NodeCount() const {
@@ -85,18 +86,13 @@ private:
 	typedef float Floats __attribute__((vector_size(16)));
 	typedef int32_t Masks __attribute__((vector_size(16)));
 
-	//! Sixteen children, as in vibe/box_node.h
-	struct alignas(64) Node {
-		float children[vibe::NODE_FLOATS];
-
-		//! Four children of one coordinate
-		Floats Load(uint32_t coordinate, int four) const {
-			Floats floats;
-			std::memcpy(&floats, children + coordinate * FANOUT + four * 4, sizeof(floats));
-			return floats;
-		}
-	};
-	static_assert(sizeof(Node) == vibe::NODE_FLOATS * sizeof(float), "nodes are one array of floats");
+	using Node = vibe::PackedNode;
+	//! Four children of one coordinate
+	static Floats Load(const Node &node, uint32_t coordinate, int four) {
+		Floats floats;
+		std::memcpy(&floats, node.children + coordinate * FANOUT + four * 4, sizeof(floats));
+		return floats;
+	}
 	struct Query {
 		Floats min_x, min_y, max_x, max_y;
 
@@ -106,8 +102,8 @@ private:
 			Masks bits {0, 0, 0, 0};
 			Masks place {1, 2, 4, 8};
 			for (int i = 0; i < 4; i++) {
-				bits |= (node.Load(0, i) <= max_x) & (node.Load(2, i) >= min_x) & (node.Load(1, i) <= max_y) &
-				        (node.Load(3, i) >= min_y) & place;
+				bits |= (Load(node, 0, i) <= max_x) & (Load(node, 2, i) >= min_x) & (Load(node, 1, i) <= max_y) &
+				        (Load(node, 3, i) >= min_y) & place;
 				place <<= 4;
 			}
 			return static_cast<uint32_t>(bits[0] | bits[1] | bits[2] | bits[3]);
@@ -117,8 +113,8 @@ private:
 	BoxTree() = default;
 	void Sort(const vibe::Box *boxes, size_t count, Parallel &parallel);
 
-	std::vector<uint32_t> ids; // in the order of the lowest nodes' boxes
-	std::vector<Node> nodes;   // level after level, lowest first
+	UninitializedVector<uint32_t> ids; // in the order of the lowest nodes' boxes
+	UninitializedVector<Node> nodes;   // level after level, lowest first
 	vibe::NodeLevels levels {};
 };
 

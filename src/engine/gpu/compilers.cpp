@@ -140,8 +140,8 @@ bool CompileUnit(const KernelUnit &unit, int capability, Libraries &libraries, c
 	}
 	Program program = nullptr;
 	const std::string file = std::string(unit.name) + ".cu";
-	int status = nvrtc.create(&program, unit.source, file.c_str(), static_cast<int>(names.size()), texts.data(),
-	                          names.data());
+	int status =
+	    nvrtc.create(&program, unit.source, file.c_str(), static_cast<int>(names.size()), texts.data(), names.data());
 	if (status != 0) {
 		error = std::string("NVRTC: ") + nvrtc.error_text(status);
 		return false;
@@ -219,8 +219,8 @@ bool CompileSpec(const KernelSpec &spec, int capability, Libraries &libraries, b
 	if (algorithm == "scan") {
 		using F = int (*)(void *, Iterator, Iterator, Op, TypeInfo, bool, int, int, int, Text, Text, Text, Text,
 		                  BuildConfig *);
-		status = reinterpret_cast<F>(compile)(&build, items, items, op, InfoOf(first), false, 0, major, minor, all, none,
-		                                      none, toolkit, &config);
+		status = reinterpret_cast<F>(compile)(&build, items, items, op, InfoOf(first), false, 0, major, minor, all,
+		                                      none, none, toolkit, &config);
 	} else if (algorithm == "three_way_partition") {
 		using F = int (*)(void *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, Op, int, int, Text, Text, Text,
 		                  Text, BuildConfig *);
@@ -238,28 +238,28 @@ bool CompileSpec(const KernelSpec &spec, int capability, Libraries &libraries, b
 		using F = int (*)(void *, Iterator, Iterator, Iterator, Iterator, Op, Value, int, int, Text, Text, Text, Text,
 		                  BuildConfig *);
 		const auto offsets = Pointer(INT32, anywhere);
-		status = reinterpret_cast<F>(compile)(&build, items, items, offsets, offsets, op, Value {InfoOf(first), anywhere},
-		                                      major, minor, all, none, none, toolkit, &config);
+		status =
+		    reinterpret_cast<F>(compile)(&build, items, items, offsets, offsets, op, Value {InfoOf(first), anywhere},
+		                                 major, minor, all, none, none, toolkit, &config);
 	} else if (algorithm == "binary_search") {
-		using F = int (*)(void *, int, Iterator, Iterator, Iterator, Op, int, int, Text, Text, Text, Text,
-		                  BuildConfig *);
+		using F =
+		    int (*)(void *, int, Iterator, Iterator, Iterator, Op, int, int, Text, Text, Text, Text, BuildConfig *);
 		const int upper = std::strcmp(spec.op, "upper") == 0;
 		status = reinterpret_cast<F>(compile)(&build, upper, items, items, Pointer(INT32, anywhere), op, major, minor,
 		                                      all, none, none, toolkit, &config);
 	} else if (algorithm == "radix_sort") {
-		using F =
-		    int (*)(void *, int, Iterator, Iterator, Op, Text, int, int, Text, Text, Text, Text, BuildConfig *);
+		using F = int (*)(void *, int, Iterator, Iterator, Op, Text, int, int, Text, Text, Text, Text, BuildConfig *);
 		constexpr int ASCENDING = 0;
-		status = reinterpret_cast<F>(compile)(&build, ASCENDING, items, values, Op {}, "", major, minor, all, none, none,
-		                                      toolkit, &config);
+		status = reinterpret_cast<F>(compile)(&build, ASCENDING, items, values, Op {}, "", major, minor, all, none,
+		                                      none, toolkit, &config);
 	} else if (algorithm == "merge_sort") {
 		using F = int (*)(void *, Iterator, Iterator, Iterator, Iterator, Op, int, int, Text, Text, Text, Text,
 		                  BuildConfig *);
 		status = reinterpret_cast<F>(compile)(&build, items, values, items, values, op, major, minor, all, none, none,
 		                                      toolkit, &config);
 	} else if (algorithm == "unique_by_key") {
-		using F = int (*)(void *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, int, int, Text, Text, Text, Text,
-		                  BuildConfig *);
+		using F = int (*)(void *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, int, int, Text, Text, Text,
+		                  Text, BuildConfig *);
 		status = reinterpret_cast<F>(compile)(&build, items, values, items, values, Pointer(INT64, anywhere), op, major,
 		                                      minor, all, none, none, toolkit, &config);
 	}

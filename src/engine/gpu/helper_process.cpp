@@ -129,8 +129,8 @@ void RunHelper(const HelperJob &job, const std::function<void(HelperResult &&)> 
 		return;
 	}
 
-	std::vector<std::string> words {job.program, "specs", "--capability", std::to_string(job.capability), "--folder",
-	                                job.folder};
+	std::vector<std::string> words {job.program, "specs",   "--capability", std::to_string(job.capability),
+	                                "--folder",  job.folder};
 	for (auto &folder : job.library_folders) {
 		words.insert(words.end(), {"--library-folder", folder});
 	}

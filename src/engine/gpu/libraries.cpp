@@ -258,7 +258,8 @@ SharedLibrary &Libraries::Cccl() {
 			return cccl;
 		}
 		// And with the driver's library, of which compiling uses nothing
-		if (!Driver() && (!compile_only || !dlopen((folder + "/no-driver/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL))) {
+		if (!Driver() &&
+		    (!compile_only || !dlopen((folder + "/no-driver/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL))) {
 			cccl.component.detail = "needs libcuda, the NVIDIA driver";
 			return cccl;
 		}
@@ -271,7 +272,8 @@ SharedLibrary &Libraries::Cccl() {
 		if (!FileDigest(cccl.component.path, digest) || digest != VIBESPATIAL_CCCL_SHA256) {
 			cccl.handle = nullptr;
 			cccl.component.found = false;
-			cccl.component.detail = cccl.component.path + " is not the one of cuda-cccl " VIBESPATIAL_CCCL_VERSION + hint;
+			cccl.component.detail =
+			    cccl.component.path + " is not the one of cuda-cccl " VIBESPATIAL_CCCL_VERSION + hint;
 			return cccl;
 		}
 		cccl.component.version = VIBESPATIAL_CCCL_VERSION;

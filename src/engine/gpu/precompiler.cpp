@@ -37,7 +37,8 @@ uint32_t Precompiler::DefaultWorkers() {
 	if (sysinfo(&info) == 0) {
 		const uint64_t available = (uint64_t(info.freeram) + info.bufferram) * info.mem_unit;
 		// Page cache counts as used there, and gives way
-		by_memory = std::max<uint64_t>(1, std::max(available, uint64_t(info.totalram) * info.mem_unit / 2) / WORKER_MEMORY);
+		by_memory =
+		    std::max<uint64_t>(1, std::max(available, uint64_t(info.totalram) * info.mem_unit / 2) / WORKER_MEMORY);
 	}
 	return static_cast<uint32_t>(std::max<uint64_t>(1, std::min<uint64_t>({cores, by_memory, MAX_WORKERS})));
 }
@@ -64,16 +65,32 @@ Precompiler::~Precompiler() {
 	Stop();
 }
 
-void Precompiler::Stop() {
+void Precompiler::Stop(double timeout_seconds) {
+	std::vector<BackgroundThread> ending;
 	{
 		std::lock_guard<std::mutex> guard(lock);
 		stopping = true;
+		ending.swap(threads);
 	}
 	changed.notify_all();
-	for (auto &thread : threads) {
-		thread.join();
+	for (auto &thread : ending) {
+		thread.JoinWithin(timeout_seconds);
 	}
-	threads.clear();
+}
+
+void Precompiler::WaitForLoads(double timeout_seconds) {
+	std::unique_lock<std::mutex> guard(lock);
+	changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] {
+		if (looking > 0 || loading > 0) {
+			return false;
+		}
+		for (auto &entry : kernels) {
+			if (capability > 0 && entry.second.status.state == KernelState::PENDING && !entry.second.missed) {
+				return false;
+			}
+		}
+		return true;
+	});
 }
 
 double Precompiler::Millis(Clock::time_point at) const {
@@ -249,10 +266,10 @@ std::vector<GpuComponent> Precompiler::Components() {
 	cache_row.found = cache->Usable();
 	const auto contents = cache->Measure();
 	const auto problem = cache->Problem();
-	cache_row.detail = cache->Usable() ? std::to_string(contents.files) + " kernels, " +
-	                                         std::to_string(contents.bytes) + " of " +
-	                                         std::to_string(options.cache_limit) + " bytes"
-	                                   : "";
+	cache_row.detail = cache->Usable()
+	                       ? std::to_string(contents.files) + " kernels, " + std::to_string(contents.bytes) + " of " +
+	                             std::to_string(options.cache_limit) + " bytes"
+	                       : "";
 	if (!problem.empty()) {
 		cache_row.detail += (cache_row.detail.empty() ? "" : "; ") + problem;
 	}
@@ -358,6 +375,10 @@ void Precompiler::Worker() {
 
 void Precompiler::Finish(Kernel &kernel, const std::string &payload, const char *source) {
 	std::string error;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		loading++;
+	}
 	try {
 		if (loader) {
 			loader(kernel.status.name, kernel.is_unit, payload);
@@ -366,6 +387,7 @@ void Precompiler::Finish(Kernel &kernel, const std::string &payload, const char 
 		error = exception.what();
 	}
 	std::lock_guard<std::mutex> guard(lock);
+	loading--;
 	const auto now = Clock::now();
 	auto &status = kernel.status;
 	status.source = source;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/engine.hpp"
+#include "engine/gpu/background_thread.hpp"
 #include "engine/gpu/kernel_cache.hpp"
 #include "engine/gpu/kernel_pack.hpp"
 #include "engine/gpu/libraries.hpp"
@@ -21,7 +22,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace vibespatial {
@@ -33,8 +33,10 @@ public:
 
 	Precompiler(const GpuOptions &options, Libraries &libraries, std::chrono::steady_clock::time_point epoch);
 	~Precompiler();
-	//! Waits for the threads: a compiler in the middle of its work is cancelled, a helper is ended
-	void Stop();
+	//! Waits for the threads, at most so long each: a compiler in the middle of its work is cancelled, a helper is ended
+	void Stop(double timeout_seconds = 60);
+	//! Waits until nothing is looked up or loaded, as long as that is short work
+	void WaitForLoads(double timeout_seconds);
 
 	//! Until this is called requests wait. 90: sm_90
 	void Start(int capability, Loader loader);
@@ -98,8 +100,9 @@ private:
 	uint64_t next_order = 0;
 	uint32_t compiling = 0; // helper processes and NVRTC threads
 	uint32_t looking = 0;   // in the cache or the pack
+	uint32_t loading = 0;   // onto the device
 	std::atomic<bool> stopping {false};
-	std::vector<std::thread> threads;
+	std::vector<BackgroundThread> threads;
 };
 
 } // namespace vibespatial

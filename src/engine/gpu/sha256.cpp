@@ -38,8 +38,7 @@ void Sha256::Blocks(const uint8_t *data, size_t count) {
 		uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
 		uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
 		for (int i = 0; i < 64; i++) {
-			const uint32_t t1 =
-			    h + (Turn(e, 6) ^ Turn(e, 11) ^ Turn(e, 25)) + ((e & f) ^ (~e & g)) + ROUND[i] + w[i];
+			const uint32_t t1 = h + (Turn(e, 6) ^ Turn(e, 11) ^ Turn(e, 25)) + ((e & f) ^ (~e & g)) + ROUND[i] + w[i];
 			const uint32_t t2 = (Turn(a, 2) ^ Turn(a, 13) ^ Turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
 			h = g, g = f, f = e, e = d + t1;
 			d = c, c = b, b = a, a = t1 + t2;

@@ -72,14 +72,14 @@ std::vector<Box> RandomBoxes(size_t count, unsigned seed, double size, double em
 
 void RequireSameTree(GpuEngine &engine, const std::vector<Box> &boxes) {
 	GpuTimes times;
-	const auto packed = engine.PackBoxes(boxes.data(), boxes.size(), times);
 	Serial serial;
+	const auto packed = engine.PackBoxes(boxes.data(), boxes.size(), serial, times);
 	const BoxTree expected(boxes.data(), boxes.size(), serial);
 	REQUIRE(packed.ids == expected.Ids());
-	REQUIRE(packed.nodes.size() == expected.NodeCount() * vibe::NODE_FLOATS);
+	REQUIRE(packed.nodes.size() == expected.NodeCount());
 	// Missing children are NaN: compared by their bits
 	REQUIRE((packed.nodes.empty() ||
-	         std::memcmp(packed.nodes.data(), expected.Nodes(), packed.nodes.size() * sizeof(float)) == 0));
+	         std::memcmp(packed.nodes.data(), expected.Nodes(), packed.nodes.size() * sizeof(vibe::PackedNode)) == 0));
 }
 
 } // namespace
@@ -128,8 +128,8 @@ TEST_CASE("Threads share the device", "[device]") {
 			for (unsigned round = 0; round < 5; round++) {
 				const auto boxes = RandomBoxes(50000 + 1000 * t, t * 100 + round, 1, 0.1);
 				GpuTimes times;
-				const auto packed = engine->PackBoxes(boxes.data(), boxes.size(), times);
 				Serial serial;
+				const auto packed = engine->PackBoxes(boxes.data(), boxes.size(), serial, times);
 				const BoxTree expected(boxes.data(), boxes.size(), serial);
 				same = same && packed.ids == expected.Ids();
 			}
@@ -189,13 +189,14 @@ TEST_CASE("The device finds the same boxes of WKB as the CPU", "[device]") {
 	std::vector<Box> boxes(COUNT);
 	std::vector<uint32_t> status(COUNT, 9);
 	GpuTimes times;
-	engine->WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()), offsets.data(), COUNT, boxes.data(), status.data(),
-	                  times);
+	engine->WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()), offsets.data(), COUNT, boxes.data(),
+	                  status.data(), times);
 	size_t wrong = 0;
 	for (size_t i = 0; i < COUNT; i++) {
 		Box expected = Box::Empty();
 		if (offsets[i] < offsets[i + 1]) {
-			WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()) + offsets[i], offsets[i + 1] - offsets[i], expected);
+			WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()) + offsets[i], offsets[i + 1] - offsets[i],
+			          expected);
 		}
 		wrong += status[i] != 0 || std::memcmp(&boxes[i], &expected, sizeof(Box)) != 0;
 	}
@@ -218,7 +219,8 @@ TEST_CASE("Every memory tier works, and a limit holds", "[device]") {
 	options.memory_limit = 4 << 20;
 	engine->Configure(options);
 	GpuTimes times;
-	REQUIRE_THROWS_AS(engine->PackBoxes(boxes.data(), boxes.size(), times), GpuError);
+	Serial serial;
+	REQUIRE_THROWS_AS(engine->PackBoxes(boxes.data(), boxes.size(), serial, times), GpuError);
 	engine->Configure(TestOptions());
 	RequireSameTree(*engine, boxes);
 	uint64_t used = 0, temporaries = 0;

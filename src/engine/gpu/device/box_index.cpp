@@ -65,7 +65,7 @@ void CudaEngine::WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t
 	times.from_device_ms = EndStep("query", "from device", begin);
 }
 
-PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &times) {
+PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) {
 	PackedBoxes packed;
 	if (count == 0) {
 		return packed;
@@ -82,7 +82,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 
 	auto begin = Clock::now();
 	auto device_boxes = held->Allocate(count * sizeof(Box), stream.View());
-	stream.CopyToDevice(device_boxes.data(), boxes, count * sizeof(Box));
+	stream.CopyToDevice(device_boxes.data(), boxes, count * sizeof(Box), parallel);
 	times.bytes_to_device = count * sizeof(Box);
 	stream.Synchronize();
 	times.to_device_ms = EndStep("query", "to device", begin);
@@ -105,7 +105,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 	}
 	if (kept == 0) {
 		times.kernel_ms = EndStep("query", "kernels", begin);
-			return packed;
+		return packed;
 	}
 
 	// The extent: each thread's, then the least and largest of those
@@ -161,10 +161,11 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, GpuTimes &time
 
 	begin = Clock::now();
 	packed.ids.resize(static_cast<size_t>(kept));
-	packed.nodes.resize(node_count * vibe::NODE_FLOATS);
-	stream.CopyFromDevice(packed.ids.data(), ids.data(), packed.ids.size() * sizeof(uint32_t));
-	stream.CopyFromDevice(packed.nodes.data(), nodes.data(), packed.nodes.size() * sizeof(float));
-	times.bytes_from_device = packed.ids.size() * sizeof(uint32_t) + packed.nodes.size() * sizeof(float);
+	packed.nodes.resize(node_count);
+	const size_t id_bytes = packed.ids.size() * sizeof(uint32_t), node_bytes = node_count * sizeof(vibe::PackedNode);
+	stream.CopyFromDevice(packed.ids.data(), ids.data(), id_bytes, parallel);
+	stream.CopyFromDevice(packed.nodes.data(), nodes.data(), node_bytes, parallel);
+	times.bytes_from_device = id_bytes + node_bytes;
 	times.from_device_ms = EndStep("query", "from device", begin);
 	return packed;
 }

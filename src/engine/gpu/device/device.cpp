@@ -20,25 +20,50 @@ constexpr size_t MAX_STEPS = 4096;
 //! Of what is free, when nobody sets a limit
 constexpr double SHARE_OF_FREE = 0.9;
 
+//! Of a thread at the end of the process, which may be stuck in a driver that was taken down already
+constexpr double EXIT_SECONDS = 1;
+
+CudaEngine *current = nullptr;
+
+void ShutdownAtExit() {
+	current->Shutdown();
+}
+
 } // namespace
 
 CudaEngine::CudaEngine(const GpuOptions &options)
-    : epoch(Clock::now()),
-      epoch_us(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-                   .count()),
-      libraries(options), precompiler(options, libraries, epoch), options(options),
-      primitives(libraries), streams(std::make_unique<StreamPool>()) {
-	coming_up = std::thread([this] { BringUp(); });
+    : epoch(Clock::now()), epoch_us(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count()),
+      libraries(options), precompiler(options, libraries, epoch), options(options), primitives(libraries),
+      streams(std::make_unique<StreamPool>()) {
+	current = this;
+	std::atexit(ShutdownAtExit);
+	coming_up = BackgroundThread([this] {
+		BringUp();
+		// Once more, so that it comes before what CUDA's libraries registered since
+		std::atexit(ShutdownAtExit);
+	});
 }
 
 void CudaEngine::Shutdown() {
-	if (coming_up.joinable()) {
-		coming_up.join();
+	if (shut_down.exchange(true)) {
+		return;
 	}
-	if (opening_libraries.joinable()) {
-		opening_libraries.join();
+	coming_up.JoinWithin(EXIT_SECONDS);
+	opening_libraries.JoinWithin(EXIT_SECONDS);
+	precompiler.Stop(EXIT_SECONDS);
+}
+
+void CudaEngine::Quiesce(double timeout_seconds) {
+	const auto begin = Clock::now();
+	{
+		std::unique_lock<std::mutex> guard(lock);
+		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
+		                 [&] { return state == State::ABSENT || (state == State::UP && libraries_open); });
 	}
-	precompiler.Stop();
+	const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
+	precompiler.WaitForLoads(std::max(0.0, timeout_seconds - spent));
 }
 
 int64_t CudaEngine::MicrosOf(Clock::time_point at) const {
@@ -109,12 +134,16 @@ void CudaEngine::BringUp() {
 		return;
 	}
 	// Where there is a device, kernels will be wanted: the compilers' libraries are large and need not wait for the context
-	opening_libraries = std::thread([this] {
+	opening_libraries = BackgroundThread([this] {
 		const auto from = Clock::now();
 		libraries.Cccl();
 		const double spent = EndStep("start", "libraries", from);
-		std::lock_guard<std::mutex> guard(lock);
-		device.libraries_ms = spent;
+		{
+			std::lock_guard<std::mutex> guard(lock);
+			device.libraries_ms = spent;
+			libraries_open = true;
+		}
+		changed.notify_all();
 	});
 	try {
 		begin = Clock::now();
@@ -134,10 +163,9 @@ void CudaEngine::BringUp() {
 			found.libraries_ms = device.libraries_ms;
 			device = found;
 		}
-		precompiler.Start(found.capability,
-		                  [this](const std::string &name, bool is_unit, const std::string &payload) {
-			                  Load(name, is_unit, payload);
-		                  });
+		precompiler.Start(found.capability, [this](const std::string &name, bool is_unit, const std::string &payload) {
+			Load(name, is_unit, payload);
+		});
 		begin = Clock::now();
 		MakeMemory();
 		// The first stream and its pinned memory

@@ -12,6 +12,7 @@
 #include "engine/gpu/libraries.hpp"
 #include "engine/gpu/precompiler.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cuda_runtime_api.h>
@@ -19,14 +20,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 namespace vibespatial {
 
 class CudaEngine : public GpuEngine {
 public:
 	explicit CudaEngine(const GpuOptions &options);
-	//! Ends the background work; what is on the device goes with the process
+	//! Ends the background work at the end of the process; what is on the device goes with it
 	void Shutdown();
 
 	bool WaitForDevice(double timeout_seconds, std::string &error) override;
@@ -37,11 +37,12 @@ public:
 	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) override;
 	std::vector<KernelStatus> Status() override;
 	std::vector<GpuMemoryRow> Memory() override;
+	void Quiesce(double timeout_seconds) override;
 	std::vector<GpuStep> Steps() override;
 	void AddStep(const GpuStep &step) override;
 	void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes, uint32_t *status,
 	               GpuTimes &times) override;
-	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, GpuTimes &times) override;
+	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) override;
 	std::vector<std::string> SelfTest() override;
 
 private:
@@ -79,8 +80,10 @@ private:
 	std::unique_ptr<StreamPool> streams;
 	std::mutex steps_lock;
 	std::deque<GpuStep> steps;
-	std::thread coming_up;
-	std::thread opening_libraries;
+	bool libraries_open = false;
+	std::atomic<bool> shut_down {false};
+	BackgroundThread coming_up;
+	BackgroundThread opening_libraries;
 };
 
 } // namespace vibespatial

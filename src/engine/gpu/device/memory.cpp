@@ -29,8 +29,8 @@ DeviceMemory::DeviceMemory(MemoryTier tier, uint64_t limit, std::function<size_t
 	using Resource = cuda::mr::any_resource<cuda::mr::device_accessible>;
 	try {
 		if (tier == MemoryTier::MANAGED) {
-			statistics = std::make_unique<rmm::mr::statistics_resource_adaptor>(
-			    Resource(rmm::mr::managed_memory_resource()));
+			statistics =
+			    std::make_unique<rmm::mr::statistics_resource_adaptor>(Resource(rmm::mr::managed_memory_resource()));
 			return;
 		}
 		rmm::mr::pool_memory_resource pool(Resource(rmm::mr::cuda_memory_resource()),

@@ -1,21 +1,7 @@
 // The door of libvibespatial_cuda.so.
 #include "engine/gpu/device/device.hpp"
 
-#include <cstdlib>
 #include <cstring>
-
-namespace {
-
-vibespatial::CudaEngine *engine = nullptr;
-
-//! Before CUDA's own libraries are taken down under the threads that use them
-void ShutdownAtExit() {
-	if (engine) {
-		engine->Shutdown();
-	}
-}
-
-} // namespace
 
 extern "C" __attribute__((visibility("default"))) vibespatial::GpuEngine *
 vibespatial_open_engine(const char *interface_version, const vibespatial::GpuOptions *options, const char **error) {
@@ -25,10 +11,8 @@ vibespatial_open_engine(const char *interface_version, const vibespatial::GpuOpt
 	}
 	static std::string problem;
 	try {
-		if (!engine) {
-			engine = new vibespatial::CudaEngine(*options);
-			std::atexit(ShutdownAtExit);
-		}
+		// One for the process, never destroyed: its threads may outlive every database
+		static auto *engine = new vibespatial::CudaEngine(*options);
 		return engine;
 	} catch (const std::exception &exception) {
 		problem = exception.what();

@@ -47,7 +47,8 @@ void Primitives::Load(const std::string &name, const std::string &payload) {
 	const std::string algorithm = std::string("cccl_device_") + spec->algorithm;
 	auto deserialize = library.Get<int (*)(void *, const void *, size_t)>((algorithm + "_deserialize").c_str());
 	auto load = library.Get<int (*)(void *)>((algorithm + "_load").c_str());
-	const auto entry = std::strcmp(spec->algorithm, "scan") == 0 ? std::string("cccl_device_exclusive_scan") : algorithm;
+	const auto entry =
+	    std::strcmp(spec->algorithm, "scan") == 0 ? std::string("cccl_device_exclusive_scan") : algorithm;
 	Built made {spec, {}, library.Symbol(entry.c_str())};
 	if (!deserialize || !load || !made.run) {
 		throw GpuError(name + ": libcccl.c.parallel has no " + spec->algorithm);
@@ -87,8 +88,8 @@ void Primitives::Select(const char *spec, const void *in, void *out, void *rest,
 	op.size = 1;
 	op.alignment = 1;
 	// The second part is always empty
-	using F = int (*)(PartitionBuild, void *, size_t *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, Op, int64_t,
-	                  Stream);
+	using F = int (*)(PartitionBuild, void *, size_t *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, Op,
+	                  int64_t, Stream);
 	WithTemporary(spec, stream, memory, [&](void *temporary, size_t *bytes) {
 		return reinterpret_cast<F>(made.run)(As<PartitionBuild>(made.build), temporary, bytes, Pointer(type, in),
 		                                     Pointer(type, out), Pointer(type, rest), Pointer(type, rest),
@@ -115,8 +116,8 @@ void Primitives::SegmentedReduce(const char *spec, const double *in, double *out
 	auto &made = Find(spec);
 	const std::string name = made.spec->op;
 	const auto op = Known(name == "plus" ? PLUS : name == "min" ? MINIMUM : MAXIMUM);
-	using F = int (*)(SegmentedReduceBuild, void *, size_t *, Iterator, Iterator, uint64_t, Iterator, Iterator, Op, Value,
-	                  size_t, Stream);
+	using F = int (*)(SegmentedReduceBuild, void *, size_t *, Iterator, Iterator, uint64_t, Iterator, Iterator, Op,
+	                  Value, size_t, Stream);
 	WithTemporary(spec, stream, memory, [&](void *temporary, size_t *bytes) {
 		// 0: how long segments are is not known
 		return reinterpret_cast<F>(made.run)(As<SegmentedReduceBuild>(made.build), temporary, bytes,
@@ -142,8 +143,8 @@ void Primitives::RadixSort(const char *spec, const void *keys, void *keys_out, c
                            DeviceMemory &memory) {
 	auto &made = Find(spec);
 	const auto type = TypeOf(made.spec->types[0]);
-	using F = int (*)(RadixSortBuild, void *, size_t *, Iterator, Iterator, Iterator, Iterator, Op, size_t, int, int, bool,
-	                  int *, Stream);
+	using F = int (*)(RadixSortBuild, void *, size_t *, Iterator, Iterator, Iterator, Iterator, Op, size_t, int, int,
+	                  bool, int *, Stream);
 	int selector = -1;
 	WithTemporary(spec, stream, memory, [&](void *temporary, size_t *bytes) {
 		return reinterpret_cast<F>(made.run)(As<RadixSortBuild>(made.build), temporary, bytes, Pointer(type, keys),
@@ -170,12 +171,13 @@ void Primitives::UniqueByKey(const char *spec, const void *keys, const int32_t *
                              DeviceMemory &memory) {
 	auto &made = Find(spec);
 	const auto type = TypeOf(made.spec->types[0]);
-	using F = int (*)(UniqueBuild, void *, size_t *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, size_t, Stream);
+	using F =
+	    int (*)(UniqueBuild, void *, size_t *, Iterator, Iterator, Iterator, Iterator, Iterator, Op, size_t, Stream);
 	WithTemporary(spec, stream, memory, [&](void *temporary, size_t *bytes) {
 		return reinterpret_cast<F>(made.run)(As<UniqueBuild>(made.build), temporary, bytes, Pointer(type, keys),
 		                                     Pointer(INT32, values), Pointer(type, keys_out),
-		                                     Pointer(INT32, values_out), Pointer(INT64, selected), Known(EQUAL_TO), count,
-		                                     stream.Handle());
+		                                     Pointer(INT32, values_out), Pointer(INT64, selected), Known(EQUAL_TO),
+		                                     count, stream.Handle());
 	});
 }
 

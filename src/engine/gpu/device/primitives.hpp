@@ -26,8 +26,8 @@ public:
 	void Load(const std::string &spec, const std::string &payload);
 
 	//! out[i] = init + in[0] + .. + in[i - 1]
-	void ExclusiveScan(const char *spec, const void *in, void *out, uint64_t count, const void *init, DeviceStream &stream,
-	                   DeviceMemory &memory);
+	void ExclusiveScan(const char *spec, const void *in, void *out, uint64_t count, const void *init,
+	                   DeviceStream &stream, DeviceMemory &memory);
 	//! The items that are not negative, in their order; *selected (an i64 pair on the device) says how many
 	void Select(const char *spec, const void *in, void *out, void *rest, int64_t *selected, uint64_t count,
 	            DeviceStream &stream, DeviceMemory &memory);
@@ -37,8 +37,8 @@ public:
 	void SegmentedReduce(const char *spec, const double *in, double *out, uint64_t segments, const int32_t *begin,
 	                     const int32_t *end, double init, DeviceStream &stream, DeviceMemory &memory);
 	//! out[i] = where values[i] would go in data, sorted
-	void Bound(const char *spec, const void *data, uint64_t count, const void *values, uint64_t value_count, int32_t *out,
-	           DeviceStream &stream);
+	void Bound(const char *spec, const void *data, uint64_t count, const void *values, uint64_t value_count,
+	           int32_t *out, DeviceStream &stream);
 	void RadixSort(const char *spec, const void *keys, void *keys_out, const int32_t *values, int32_t *values_out,
 	               uint64_t count, int end_bit, DeviceStream &stream, DeviceMemory &memory);
 	void MergeSort(const char *spec, const void *keys, const int32_t *values, void *keys_out, int32_t *values_out,

@@ -98,7 +98,8 @@ std::vector<std::string> CudaEngine::SelfTest() {
 		std::vector<T> expected;
 		std::copy_if(in.begin(), in.end(), std::back_inserter(expected), [](T item) { return item >= 0; });
 		const auto counts = arrays.Get(selected, 1);
-		expect(counts[0] == static_cast<int64_t>(expected.size()) && arrays.Get(out, expected.size()) == expected, spec);
+		expect(counts[0] == static_cast<int64_t>(expected.size()) && arrays.Get(out, expected.size()) == expected,
+		       spec);
 	};
 	select("select_i32", int32_t(0));
 	select("select_i64", int64_t(0));
@@ -177,7 +178,8 @@ std::vector<std::string> CudaEngine::SelfTest() {
 			primitives.RadixSort(spec, arrays.Put(keys), keys_out, arrays.Put(values), values_out, COUNT,
 			                     static_cast<int>(8 * sizeof(T)), stream, *held);
 		} else {
-			primitives.MergeSort(spec, arrays.Put(keys), arrays.Put(values), keys_out, values_out, COUNT, stream, *held);
+			primitives.MergeSort(spec, arrays.Put(keys), arrays.Put(values), keys_out, values_out, COUNT, stream,
+			                     *held);
 		}
 		auto expected = values;
 		std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) {
@@ -203,8 +205,8 @@ std::vector<std::string> CudaEngine::SelfTest() {
 		T *keys_out = arrays.Make<T>(COUNT);
 		auto *values_out = arrays.Make<int32_t>(COUNT);
 		auto *selected = arrays.Make<int64_t>(1);
-		primitives.UniqueByKey(spec, arrays.Put(keys), arrays.Put(values), keys_out, values_out, selected, COUNT, stream,
-		                       *held);
+		primitives.UniqueByKey(spec, arrays.Put(keys), arrays.Put(values), keys_out, values_out, selected, COUNT,
+		                       stream, *held);
 		std::vector<T> expected_keys;
 		std::vector<int32_t> expected_values;
 		for (size_t i = 0; i < COUNT; i++) {

@@ -9,20 +9,21 @@ namespace vibespatial {
 
 DeviceStream::DeviceStream() {
 	CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-	for (int i = 0; i < SLOTS; i++) {
-		void *slot = nullptr;
-		CheckCuda(cudaMallocHost(&slot, SLOT_BYTES), "pinned memory");
-		slots[i] = static_cast<char *>(slot);
+	void *memory = nullptr;
+	CheckCuda(cudaMallocHost(&memory, SLOTS * SLOT_BYTES), "pinned memory");
+	for (size_t i = 0; i < SLOTS; i++) {
+		slots[i] = static_cast<char *>(memory) + i * SLOT_BYTES;
 		CheckCuda(cudaEventCreateWithFlags(&slot_done[i], cudaEventDisableTiming), "an event");
+		free_slots.push_back(i);
 	}
 }
 
 DeviceStream::~DeviceStream() {
 	temporaries.clear();
-	for (int i = 0; i < SLOTS; i++) {
-		cudaEventDestroy(slot_done[i]);
-		cudaFreeHost(slots[i]);
+	for (auto event : slot_done) {
+		cudaEventDestroy(event);
 	}
+	cudaFreeHost(slots[0]);
 	cudaStreamDestroy(stream);
 }
 
@@ -30,35 +31,72 @@ void DeviceStream::Synchronize() {
 	CheckCuda(cudaStreamSynchronize(stream), "the device");
 }
 
-void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes) {
-	// While one slot is on its way the other is filled
-	for (size_t at = 0, i = 0; at < bytes; at += SLOT_BYTES, i = (i + 1) % SLOTS) {
-		const size_t size = std::min(SLOT_BYTES, bytes - at);
-		CheckCuda(cudaEventSynchronize(slot_done[i]), "the device");
-		std::memcpy(slots[i], static_cast<const char *>(from) + at, size);
-		CheckCuda(cudaMemcpyAsync(static_cast<char *>(to) + at, slots[i], size, cudaMemcpyHostToDevice, stream),
-		          "a copy to the device");
-		CheckCuda(cudaEventRecord(slot_done[i], stream), "an event");
+template <class USE>
+void DeviceStream::WithSlot(USE &&use) {
+	size_t slot;
+	{
+		std::unique_lock<std::mutex> guard(slots_lock);
+		slot_free.wait(guard, [&] { return !free_slots.empty(); });
+		// The one that was used longest ago
+		slot = free_slots.front();
+		free_slots.erase(free_slots.begin());
 	}
+	auto give_back = [&] {
+		std::lock_guard<std::mutex> guard(slots_lock);
+		free_slots.push_back(slot);
+		slot_free.notify_one();
+	};
+	try {
+		CheckCuda(cudaEventSynchronize(slot_done[slot]), "the device");
+		use(slots[slot], slot_done[slot]);
+	} catch (...) {
+		give_back();
+		throw;
+	}
+	give_back();
+}
+
+void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel) {
+	const size_t steps = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
+	int device = 0;
+	CheckCuda(cudaGetDevice(&device), "the device");
+	parallel.For(steps, [&](size_t step) {
+		const size_t at = step * SLOT_BYTES, size = std::min(SLOT_BYTES, bytes - at);
+		CheckCuda(cudaSetDevice(device), "the device");
+		WithSlot([&](char *slot, cudaEvent_t done) {
+			std::memcpy(slot, static_cast<const char *>(from) + at, size);
+			CheckCuda(cudaMemcpyAsync(static_cast<char *>(to) + at, slot, size, cudaMemcpyHostToDevice, stream),
+			          "a copy to the device");
+			CheckCuda(cudaEventRecord(done, stream), "an event");
+		});
+	});
+}
+
+void DeviceStream::CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel) {
+	const size_t steps = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
+	int device = 0;
+	CheckCuda(cudaGetDevice(&device), "the device");
+	parallel.For(steps, [&](size_t step) {
+		const size_t at = step * SLOT_BYTES, size = std::min(SLOT_BYTES, bytes - at);
+		CheckCuda(cudaSetDevice(device), "the device");
+		WithSlot([&](char *slot, cudaEvent_t done) {
+			CheckCuda(cudaMemcpyAsync(slot, static_cast<const char *>(from) + at, size, cudaMemcpyDeviceToHost, stream),
+			          "a copy from the device");
+			CheckCuda(cudaEventRecord(done, stream), "an event");
+			CheckCuda(cudaEventSynchronize(done), "the device");
+			std::memcpy(static_cast<char *>(to) + at, slot, size);
+		});
+	});
+}
+
+void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes) {
+	Serial serial;
+	CopyToDevice(to, from, bytes, serial);
 }
 
 void DeviceStream::CopyFromDevice(void *to, const void *from, size_t bytes) {
-	const size_t steps = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
-	auto size_of = [&](size_t step) { return std::min(SLOT_BYTES, bytes - step * SLOT_BYTES); };
-	for (size_t step = 0; step < steps + SLOTS - 1; step++) {
-		if (step < steps) {
-			const size_t i = step % SLOTS;
-			CheckCuda(cudaMemcpyAsync(slots[i], static_cast<const char *>(from) + step * SLOT_BYTES, size_of(step),
-			                          cudaMemcpyDeviceToHost, stream),
-			          "a copy from the device");
-			CheckCuda(cudaEventRecord(slot_done[i], stream), "an event");
-		}
-		if (step + 1 >= SLOTS) {
-			const size_t ready = step + 1 - SLOTS;
-			CheckCuda(cudaEventSynchronize(slot_done[ready % SLOTS]), "the device");
-			std::memcpy(static_cast<char *>(to) + ready * SLOT_BYTES, slots[ready % SLOTS], size_of(ready));
-		}
-	}
+	Serial serial;
+	CopyFromDevice(to, from, bytes, serial);
 }
 
 void *DeviceStream::Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory) {

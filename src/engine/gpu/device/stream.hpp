@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "engine/cpu/parallel.hpp"
 #include "engine/gpu/device/memory.hpp"
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +34,9 @@ public:
 	//! Both return when the host's memory may be used again; the copy to the device may still be under way
 	void CopyToDevice(void *to, const void *from, size_t bytes);
 	void CopyFromDevice(void *to, const void *from, size_t bytes);
+	//! The same with several threads on the host's side, where there is much to copy
+	void CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
+	void CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
 	void Synchronize();
 
 	//! Temporary storage of a primitive; valid until the next call for the same one
@@ -40,11 +45,18 @@ public:
 	//! Adds the bytes of each primitive
 	void ReportTemporaries(std::map<std::string, GpuMemoryRow> &rows);
 
-	static constexpr size_t SLOT_BYTES = 8ull << 20;
-	static constexpr int SLOTS = 2;
+	static constexpr size_t SLOT_BYTES = 2ull << 20;
+	static constexpr size_t SLOTS = 16;
 
 private:
+	//! Uses a slot, when the device is done with it
+	template <class USE>
+	void WithSlot(USE &&use);
+
 	cudaStream_t stream = nullptr;
+	std::mutex slots_lock;
+	std::condition_variable slot_free;
+	std::vector<size_t> free_slots;
 	char *slots[SLOTS] = {};
 	cudaEvent_t slot_done[SLOTS] = {};
 	std::mutex temporaries_lock;
