@@ -5,7 +5,8 @@ usage: cold_start.py --cli DUCKDB --extension FILE [--rounds 5] [--rows 2000000]
 
 Every figure is the median of fresh processes. The query joins two tables of small boxes that lie in a database file, so it
 scans, builds the index of one side (on the GPU) and probes it. Kernels come from the release pack, from the disk cache, or
-are compiled. "waited" is what the operator still had to wait for the device and its kernels when the scan was done.
+are compiled. "waited" is what the operator still had to wait for the device and its kernels when the scan was done; "index" is
+what the index took after that, copies included.
 """
 import argparse
 import json
@@ -27,7 +28,7 @@ class Shell:
 
     def run(self, statements, cache, **environment):
         """One process: the seconds of each statement, the results of the last, and the seconds of the whole process."""
-        script = ".mode json\n.timer on\n" + "".join(f"{statement};\n" for statement in statements)
+        script = ".mode json\n.timer on\n" + "".join(statement if statement[0] == "." else f"{statement};\n" for statement in statements)
         full = {**os.environ, "XDG_CACHE_HOME": str(cache), **{key: str(value) for key, value in environment.items()}}
         begin = time.time()
         done = subprocess.run([self.cli, "-unsigned", "-init", "/dev/null", "-batch", str(self.work / "boxes.duckdb"), "-readonly"],
@@ -95,20 +96,21 @@ def main():
             "disk cache": (lambda: warm_cache, dict(VIBESPATIAL_KERNEL_SOURCE="auto")),
             "compiled, empty cache": (lambda: pathlib.Path(tempfile.mkdtemp(dir=work)), dict(VIBESPATIAL_KERNEL_SOURCE="jit")),
         }
-        say("| kernels from | first query, ms | waited, ms | third query, ms | first - third, ms | process, ms |")
-        say("|---|---|---|---|---|---|")
+        sources["(CPU engine)"] = (lambda: work / "empty", dict(VIBESPATIAL_EXECUTION_MODE="cpu"))
+        say("| kernels from | LOAD and query | first query, ms | third query, ms | first - third, ms | waited, ms | index, first / third, ms |")
+        say("|---|---|---|---|---|---|---|")
         for name, (cache, environment) in sources.items():
-            rows = []
-            for _ in range(arguments.rounds):
-                times, chunks, whole, _ = shell.run([load, QUERY, QUERY, QUERY, log], cache(), **full, **environment)
-                rows.append((times[1] * 1e3, chunks[-1][0]["wait_ms"], times[3] * 1e3, (times[1] - times[3]) * 1e3, whole * 1e3))
-            values = [median(column) for column in zip(*rows)]
-            say(f"| {name} | " + " | ".join(f"{value:.0f}" for value in values) + " |")
-        rows = []
-        for _ in range(arguments.rounds):
-            times, _, whole, _ = shell.run([load, QUERY, QUERY, QUERY], work / "empty", VIBESPATIAL_EXECUTION_MODE="cpu")
-            rows.append((times[1] * 1e3, 0, times[3] * 1e3, (times[1] - times[3]) * 1e3, whole * 1e3))
-        say("| (CPU engine) | " + " | ".join(f"{median(column):.0f}" for column in zip(*rows)) + " |")
+            for when, pause in (("at once", []), ("a second apart", [".shell sleep 1\n"])):
+                rows = []
+                for _ in range(arguments.rounds):
+                    times, chunks, _, _ = shell.run([load, *pause, QUERY, QUERY, QUERY, log], cache(), **{**full, **environment})
+                    events = chunks[-1] if chunks and "wait_ms" in (chunks[-1] or [{}])[0] else [dict(wait_ms=0, total_ms=0)]
+                    rows.append((times[1] * 1e3, times[3] * 1e3, (times[1] - times[3]) * 1e3, events[0]["wait_ms"],
+                                 events[0]["total_ms"], events[-1]["total_ms"]))
+                values = [median(column) for column in zip(*rows)]
+                cells = [f"{value:.0f}" for value in values]
+                say(f"| {name} | {when} | " + " | ".join(cells[:4]) + f" | {cells[4]} / {cells[5]} |")
+        del sources["(CPU engine)"]
         say("")
 
         say("| all kernels, fresh process | ready after, ms (total wall of loading or compiling) |")
