@@ -21,7 +21,7 @@ ST_Boundary ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi ST_ConvexHull ST_S
 """.split()
 
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
-          "vibe_memory_status"]
+          "vibe_memory_status", "vibe_timeline"]
 
 # What spatial 1.5.5 does not have
 OURS = {"ST_Relate", "ST_IsValidReason"}
