@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,10 +18,9 @@ namespace vibespatial {
 class BackgroundThread {
 public:
 	BackgroundThread() = default;
-	template <class WORK>
-	explicit BackgroundThread(WORK &&work) : ended(std::make_shared<Ended>()) {
+	explicit BackgroundThread(std::function<void()> work) : ended(std::make_shared<Ended>()) {
 		auto state = ended;
-		thread = std::thread([state, work = std::forward<WORK>(work)]() mutable {
+		thread = std::thread([state, work = std::move(work)] {
 			work();
 			std::lock_guard<std::mutex> guard(state->lock);
 			state->yes = true;

@@ -151,6 +151,7 @@ bool CompileUnit(const KernelUnit &unit, int capability, Libraries &libraries, c
 	}
 	const auto options = UnitOptions(capability);
 	std::vector<const char *> option_texts;
+	option_texts.reserve(options.size());
 	for (auto &option : options) {
 		option_texts.push_back(option.c_str());
 	}

@@ -139,6 +139,7 @@ void RunHelper(const HelperJob &job, const std::function<void(HelperResult &&)> 
 	}
 	words.insert(words.end(), job.specs.begin(), job.specs.end());
 	std::vector<char *> arguments;
+	arguments.reserve(words.size() + 1);
 	for (auto &word : words) {
 		arguments.push_back(&word[0]);
 	}

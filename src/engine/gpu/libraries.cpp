@@ -34,6 +34,13 @@ std::vector<std::string> SplitPath(const char *text) {
 	return parts;
 }
 
+std::string Below(const std::string &folder, const std::string &name) {
+	std::string path = folder;
+	path += '/';
+	path += name;
+	return path;
+}
+
 bool Exists(const std::string &path) {
 	return access(path.c_str(), F_OK) == 0;
 }
@@ -55,7 +62,7 @@ std::vector<std::string> Children(const std::string &folder, const char *prefix)
 //! Where a loaded library lies
 std::string PathOf(void *handle) {
 	link_map *map = nullptr;
-	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name) {
+	if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&map)) != 0 || !map || !map->l_name) {
 		return "";
 	}
 	char resolved[PATH_MAX];
@@ -142,7 +149,7 @@ std::vector<std::string> Libraries::Folders(const std::vector<std::string> &belo
 	}
 	for (auto &root : roots) {
 		for (auto &path : below) {
-			folders.push_back(root + "/" + path);
+			folders.push_back(Below(root, path));
 		}
 	}
 	for (const char *variable : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -175,7 +182,8 @@ bool Libraries::Open(SharedLibrary &library, const std::string &name, const std:
 		return true;
 	};
 	for (auto &path : folders) {
-		if (Exists(path + "/" + name) && attempt(path + "/" + name)) {
+		const auto file = Below(path, name);
+		if (Exists(file) && attempt(file)) {
 			return true;
 		}
 	}
@@ -286,10 +294,7 @@ const GpuComponent &Libraries::CcclHeaders() {
 	if (!looked_headers) {
 		looked_headers = true;
 		headers.name = "CCCL headers";
-		std::vector<std::string> folders;
-		for (auto &path : named) {
-			folders.push_back(path);
-		}
+		auto folders = named;
 		folders.push_back(folder + "/cccl");
 		for (auto &root : roots) {
 			folders.push_back(root + "/cuda/cccl/headers/include");

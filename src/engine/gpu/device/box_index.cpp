@@ -18,6 +18,12 @@ using Clock = std::chrono::steady_clock;
 //! Threads that look for the extent of all boxes
 constexpr uint32_t EXTENT_THREADS = 32768;
 
+//! As a launch takes its arguments
+template <class T>
+void *Address(T &argument) {
+	return static_cast<void *>(&argument);
+}
+
 template <class T>
 T *At(rmm::device_buffer &buffer) {
 	return static_cast<T *>(buffer.data());
@@ -53,7 +59,7 @@ void CudaEngine::WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t
 	void *from = device_bytes.data(), *places = device_offsets.data(), *to = device_boxes.data(),
 	     *flags = device_status.data();
 	auto rows = static_cast<uint32_t>(count);
-	void *arguments[] = {&from, &places, &rows, &to, &flags};
+	void *arguments[] = {Address(from), Address(places), Address(rows), Address(to), Address(flags)};
 	Launch("bounds", "wkb_bounds", count, stream, arguments);
 	stream.Synchronize();
 	times.kernel_ms = EndStep("query", "kernels", begin);
@@ -94,7 +100,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &para
 	{
 		auto flags = held->Allocate(count * sizeof(int32_t), stream.View());
 		void *flag = flags.data();
-		void *arguments[] = {&all, &rows, &flag};
+		void *arguments[] = {Address(all), Address(rows), Address(flag)};
 		Launch("bounds", "box_nonempty", count, stream, arguments);
 		const int32_t zero = 0;
 		primitives.ExclusiveScan("exclusive_scan_i32", flags.data(), positions.data(), count, &zero, stream, *held);
@@ -113,7 +119,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &para
 	auto extent = held->Allocate(4 * sizeof(double), stream.View());
 	{
 		void *to = partial.data();
-		void *arguments[] = {&all, &rows, &to};
+		void *arguments[] = {Address(all), Address(rows), Address(to)};
 		Launch("bounds", "box_extent", EXTENT_THREADS, stream, arguments);
 		constexpr auto SEGMENT = static_cast<int32_t>(EXTENT_THREADS);
 		const int32_t bounds[] = {0, SEGMENT, 2 * SEGMENT, 3 * SEGMENT, 4 * SEGMENT};
@@ -136,7 +142,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &para
 		auto sorted_keys = held->Allocate(static_cast<size_t>(kept) * sizeof(uint64_t), stream.View());
 		auto unsorted = held->Allocate(static_cast<size_t>(kept) * sizeof(int32_t), stream.View());
 		void *key = keys.data(), *id = unsorted.data(), *place = positions.data(), *around = extent.data();
-		void *arguments[] = {&all, &rows, &around, &place, &key, &id};
+		void *arguments[] = {Address(all), Address(rows), Address(around), Address(place), Address(key), Address(id)};
 		Launch("morton_range", "curve_codes", count, stream, arguments);
 		constexpr int CODE_BITS = 32;
 		primitives.RadixSort("radix_sort_u64_i32", keys.data(), sorted_keys.data(), At<int32_t>(unsorted),
@@ -147,12 +153,13 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &para
 		void *id = ids.data(), *to = nodes.data();
 		auto items = static_cast<uint32_t>(kept);
 		uint32_t leaves = levels.begin[1];
-		void *arguments[] = {&all, &id, &items, &leaves, &to};
+		void *arguments[] = {Address(all), Address(id), Address(items), Address(leaves), Address(to)};
 		Launch("indexing", "pack_leaves", uint64_t(leaves) * vibe::NODE_FANOUT, stream, arguments);
 		for (uint32_t level = 1; level < levels.count; level++) {
 			uint32_t below = levels.begin[level - 1], here = levels.begin[level];
 			uint32_t below_count = here - below, here_count = levels.begin[level + 1] - here;
-			void *level_arguments[] = {&to, &below, &below_count, &here, &here_count};
+			void *level_arguments[] = {Address(to), Address(below), Address(below_count), Address(here),
+			                           Address(here_count)};
 			Launch("indexing", "pack_level", uint64_t(here_count) * vibe::NODE_FANOUT, stream, level_arguments);
 		}
 	}

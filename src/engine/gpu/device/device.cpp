@@ -244,7 +244,7 @@ std::vector<GpuComponent> CudaEngine::Components() {
 	rmm.found = true; // the plug-in is linked with it
 	link_map *map = nullptr;
 	if (void *handle = dlopen("librmm.so", RTLD_NOW | RTLD_NOLOAD)) {
-		if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map) {
+		if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 && map) {
 			rmm.path = map->l_name;
 		}
 		dlclose(handle);

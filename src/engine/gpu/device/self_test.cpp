@@ -186,6 +186,7 @@ std::vector<std::string> CudaEngine::SelfTest() {
 			return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)];
 		});
 		std::vector<T> expected_keys;
+		expected_keys.reserve(COUNT);
 		for (auto value : expected) {
 			expected_keys.push_back(keys[static_cast<size_t>(value)]);
 		}
