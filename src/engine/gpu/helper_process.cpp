@@ -1,5 +1,7 @@
 #include "engine/gpu/helper_process.hpp"
 
+#include "engine/gpu/write_all.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -100,17 +102,7 @@ bool WriteHelperResult(int fd, const HelperResult &result) {
 	std::string bytes(reinterpret_cast<const char *>(&frame), sizeof(frame));
 	bytes += result.name;
 	bytes += body;
-	for (size_t done = 0; done < bytes.size();) {
-		const auto put = write(fd, bytes.data() + done, bytes.size() - done);
-		if (put < 0 && errno == EINTR) {
-			continue;
-		}
-		if (put <= 0) {
-			return false;
-		}
-		done += static_cast<size_t>(put);
-	}
-	return true;
+	return WriteAll(fd, bytes);
 }
 
 void RunHelper(const HelperJob &job, const std::function<void(HelperResult &&)> &report,

@@ -1,5 +1,7 @@
 #include "engine/gpu/kernel_cache.hpp"
 
+#include "engine/gpu/write_all.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -68,21 +70,6 @@ bool ReadAll(int fd, size_t size, std::string &bytes) {
 			return false;
 		}
 		done += static_cast<size_t>(got);
-	}
-	return true;
-}
-
-bool WriteAll(int fd, const std::string &bytes) {
-	size_t done = 0;
-	while (done < bytes.size()) {
-		const auto put = write(fd, bytes.data() + done, bytes.size() - done);
-		if (put < 0 && errno == EINTR) {
-			continue;
-		}
-		if (put <= 0) {
-			return false;
-		}
-		done += static_cast<size_t>(put);
 	}
 	return true;
 }
