@@ -1,5 +1,5 @@
 /* Stands in for libcuda where there is no driver: libcccl.c.parallel is linked with that, but compiling asks nothing of it.
- * Only the compile helper opens it. Every function says that the library is a stub (CUDA_ERROR_STUB_LIBRARY). */
+ * Only the compile helper opens it. Every function answers that there is no driver behind it (error 34 of CUDA). */
 #define STUB(NAME)                                                                                                     \
 	__attribute__((visibility("default"))) int NAME(void) {                                                            \
 		return 34;                                                                                                     \

@@ -1,14 +1,14 @@
 #include "engine/gpu_runtime.hpp"
 
+#include "engine/library_folders.hpp"
+
 #include <dlfcn.h>
-#include <glob.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
-#include <fstream>
 #include <system_error>
 #include <thread>
 
@@ -34,59 +34,6 @@ bool Exists(const std::string &path) {
 std::string Variable(const char *name) {
 	auto value = std::getenv(name);
 	return value ? value : "";
-}
-
-//! The folders of a list such as PATH
-std::vector<std::string> Folders(const std::string &list) {
-	std::vector<std::string> result;
-	for (size_t begin = 0; begin < list.size();) {
-		auto end = std::min(list.find(':', begin), list.size());
-		if (end > begin) {
-			result.push_back(list.substr(begin, end - begin));
-		}
-		begin = end + 1;
-	}
-	return result;
-}
-
-void AddMatches(const std::string &pattern, std::vector<std::string> &result) {
-	glob_t found;
-	if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-		result.insert(result.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
-	}
-	globfree(&found);
-}
-
-//! Where pip puts packages; first the folder that this very process has its modules from
-std::vector<std::string> PackageFolders() {
-	std::vector<std::string> result;
-	std::ifstream maps("/proc/self/maps");
-	for (std::string line; std::getline(maps, line);) {
-		auto begin = line.find('/');
-		auto end = line.find("-packages/");
-		if (begin != std::string::npos && end != std::string::npos) {
-			auto folder = line.substr(begin, end + sizeof("-packages") - 1 - begin);
-			if (std::find(result.begin(), result.end(), folder) == result.end()) {
-				result.push_back(folder);
-			}
-		}
-	}
-	for (auto &folder : Folders(Variable("PYTHONPATH"))) {
-		result.push_back(folder);
-	}
-	std::vector<std::string> roots {Variable("VIRTUAL_ENV"), Variable("CONDA_PREFIX")};
-	if (!Variable("HOME").empty()) {
-		roots.push_back(Variable("HOME") + "/.local");
-	}
-	roots.emplace_back("/usr/local");
-	roots.emplace_back("/usr");
-	for (auto &root : roots) {
-		if (!root.empty()) {
-			AddMatches(root + "/lib/python3*/site-packages", result);
-			AddMatches(root + "/lib/python3*/dist-packages", result);
-		}
-	}
-	return result;
 }
 
 //! The folder of the file that this code is in: the extension, or the program that it was linked into
@@ -133,7 +80,7 @@ std::string FindLibrary(const Library &library, const std::string &folder, const
                         const std::vector<std::string> &packages) {
 	std::vector<std::string> candidates = options.library_folders;
 	candidates.push_back(folder);
-	for (auto &given : Folders(Variable("VIBESPATIAL_LIBRARY_PATH"))) {
+	for (auto &given : SplitFolders(Variable("VIBESPATIAL_LIBRARY_PATH"))) {
 		candidates.push_back(given);
 	}
 	for (auto &package : packages) {
@@ -309,7 +256,7 @@ GpuEngine *GpuRuntime::OpenPlugin(const GpuOptions &given, std::string &error) {
 	if (path.empty()) {
 		return nullptr;
 	}
-	for (auto &folder : Folders(Variable("VIBESPATIAL_LIBRARY_PATH"))) {
+	for (auto &folder : SplitFolders(Variable("VIBESPATIAL_LIBRARY_PATH"))) {
 		used.library_folders.push_back(folder);
 	}
 	// By full path, so that the loader knows them by name when the plug-in asks

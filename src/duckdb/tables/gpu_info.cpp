@@ -22,7 +22,7 @@ constexpr PluginComponent OF_THE_PLUGIN[] = {
     {"libnvJitLink", "links kernels; 'pip install nvidia-nvjitlink' gets it"},
     {"libcccl.c.parallel", "sorts, scans and the like; 'pip install cuda-cccl' gets it"},
     {"CCCL headers", "read when such an algorithm is compiled; 'pip install cuda-cccl' gets them"},
-    {"compile helper", "compiles beside the process; 'make' builds it"},
+    {"vibespatial-compile", "compiles beside the process; 'make' builds it"},
     {"release pack", "kernels compiled ahead; 'make' builds it"},
     {"disk cache", "kernels compiled here before"},
 };

@@ -1,6 +1,7 @@
 #include "engine/gpu/libraries.hpp"
 
 #include "engine/gpu/sha256.hpp"
+#include "engine/library_folders.hpp"
 
 #include <climits>
 #include <cstdio>
@@ -14,25 +15,6 @@
 namespace vibespatial {
 
 namespace {
-
-std::vector<std::string> SplitPath(const char *text) {
-	std::vector<std::string> parts;
-	std::string part;
-	for (; text && *text; text++) {
-		if (*text != ':') {
-			part += *text;
-			continue;
-		}
-		if (!part.empty()) {
-			parts.push_back(part);
-		}
-		part.clear();
-	}
-	if (!part.empty()) {
-		parts.push_back(part);
-	}
-	return parts;
-}
 
 std::string Below(const std::string &folder, const std::string &name) {
 	std::string path = folder;
@@ -96,50 +78,11 @@ const char *Libraries::CcclVersion() {
 }
 
 Libraries::Libraries(const GpuOptions &options, bool compile_only)
-    : compile_only(compile_only), folder(options.folder), named(options.library_folders) {
-	for (auto &path : SplitPath(std::getenv("VIBESPATIAL_LIBRARY_PATH"))) {
+    : compile_only(compile_only), folder(options.folder), roots(PackageFolders()), named(options.library_folders) {
+	const char *list = std::getenv("VIBESPATIAL_LIBRARY_PATH");
+	for (auto &path : SplitFolders(list ? list : "")) {
 		named.push_back(path);
 	}
-	// pip: of an active environment, of Python's path, of the user and of the system
-	auto add_python = [&](const std::string &prefix) {
-		for (auto &python : Children(prefix + "/lib", "python3")) {
-			for (const char *packages : {"/site-packages", "/dist-packages"}) {
-				if (Exists(python + packages)) {
-					roots.push_back(python + packages);
-				}
-			}
-		}
-	};
-	for (auto &path : SplitPath(std::getenv("PYTHONPATH"))) {
-		roots.push_back(path);
-	}
-	for (const char *variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-		if (const char *prefix = std::getenv(variable)) {
-			add_python(prefix);
-		}
-	}
-	// A Python process finds its own packages even when nobody activated anything
-	char executable[PATH_MAX];
-	const auto length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
-	if (const char *underscore = std::getenv("_")) {
-		const std::string program = underscore;
-		const auto slash = program.rfind("/bin/");
-		if (slash != std::string::npos) {
-			add_python(program.substr(0, slash));
-		}
-	}
-	if (length > 0) {
-		const std::string program(executable, static_cast<size_t>(length));
-		const auto slash = program.rfind("/bin/");
-		if (slash != std::string::npos) {
-			add_python(program.substr(0, slash));
-		}
-	}
-	if (const char *home = std::getenv("HOME")) {
-		add_python(std::string(home) + "/.local");
-	}
-	add_python("/usr/local");
-	add_python("/usr");
 }
 
 std::vector<std::string> Libraries::Folders(const std::vector<std::string> &below) const {

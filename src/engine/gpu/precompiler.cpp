@@ -483,6 +483,12 @@ void Precompiler::CompileSpecs(const std::vector<Kernel *> &group, bool precompi
 		return;
 	}
 	job.program = helper.path;
+	// The helper takes the libraries that were found here: it may have no way of its own to them
+	for (auto *component :
+	     {&libraries.Nvrtc().component, &libraries.NvJitLink().component, &libraries.Cccl().component}) {
+		job.library_folders.push_back(component->path.substr(0, component->path.rfind('/')));
+	}
+	job.library_folders.push_back(headers.path);
 	job.capability = capability;
 	job.precompiled_headers = precompiled_headers;
 	RunHelper(

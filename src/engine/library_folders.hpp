@@ -1,0 +1,18 @@
+//===----------------------------------------------------------------------===//
+// engine/library_folders.hpp
+//
+// Where shared libraries of other packages may lie: the runtime looks there before the plug-in is open, the plug-in after.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+//! The folders of a list such as PATH
+std::vector<std::string> SplitFolders(const std::string &list);
+//! Where pip puts packages; first the folder that this very process has its modules from
+std::vector<std::string> PackageFolders();
+
+} // namespace vibespatial
