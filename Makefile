@@ -46,8 +46,11 @@ shell: extension ## open the DuckDB shell with the extension loaded
 	@cli=$$($(FETCH) cli) && $$cli -unsigned -cmd "LOAD '$(EXTENSION)'"
 
 .PHONY: install
-install: extension ## put the extension where LOAD vibespatial finds it
-	@cli=$$($(FETCH) cli) && $$cli -unsigned -c "FORCE INSTALL '$(EXTENSION)'" \
+install: all ## put the extension and its GPU plug-in where LOAD vibespatial finds them
+	@cli=$$($(FETCH) cli) && $$cli -unsigned -init /dev/null -c "FORCE INSTALL '$(EXTENSION)'" \
+		&& path=$$($$cli -unsigned -init /dev/null -noheader -list -c \
+			"SELECT install_path FROM duckdb_extensions() WHERE extension_name = 'vibespatial'") \
+		&& if [ -d $(BUILD)/vibespatial ]; then rm -rf "$${path%/*}/vibespatial" && cp -r $(BUILD)/vibespatial "$${path%/*}/"; fi \
 		&& echo "installed: start duckdb with -unsigned, then LOAD vibespatial"
 
 .PHONY: bundle
