@@ -2,38 +2,19 @@
 // point_binary_relations
 //
 // Promise: exact. Relations of single points with points and with shapes of any kind (vibe/points.h); pairs with a mixed
-// collection stay open. One thread a pair; results are vibe::PairResult.
+// collection stay open. The threads of the grid take pairs in turn.
 //===----------------------------------------------------------------------===//
+#include "vibe/pairs.h"
 #include "vibe/points.h"
-#include "vibe/thread.h"
 
-//! predicate(left point, right point)
-extern "C" __global__ void point_point_relations(const double *left_x, const double *left_y, const double *right_x,
-                                                 const double *right_y, const vibe::i32 *left_ids,
-                                                 const vibe::i32 *right_ids, vibe::u64 count, vibe::u32 predicate,
-                                                 vibe::u8 *results) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
-		return;
+//! predicate(left, right), where the side that `points_are_left` tells has single points, or shapes of points alone
+extern "C" __global__ void point_relations(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
+                                           vibe::u32 predicate, vibe::u32 points_are_left) {
+	const vibe::u64 count = pairs.Count();
+	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
+		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		const bool points_left = points_are_left != 0;
+		pairs.Merge(i, vibe::PointsHold((vibe::Predicate)predicate, points_left ? l.view : r.view,
+		                                points_left ? r.view : l.view, points_left));
 	}
-	const vibe::i32 left = left_ids[i], right = right_ids[i];
-	const vibe::Vec2 a {left_x[left], left_y[left]}, b {right_x[right], right_y[right]};
-	const vibe::u32 zero = 0;
-	results[i] = vibe::PointsHold((vibe::Predicate)predicate, vibe::ShapeOfPoint(&a, &zero),
-	                              vibe::ShapeOfPoint(&b, &zero), true);
-}
-
-//! predicate(point, shape), or predicate(shape, point) where the point is not left
-extern "C" __global__ void point_shape_relations(const double *x, const double *y, const vibe::i32 *point_ids,
-                                                 const vibe::ShapeView *shapes, const vibe::i32 *shape_ids,
-                                                 vibe::u64 count, vibe::u32 predicate, vibe::u32 point_is_left,
-                                                 vibe::u8 *results) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
-		return;
-	}
-	const vibe::Vec2 point {x[point_ids[i]], y[point_ids[i]]};
-	const vibe::u32 zero = 0;
-	results[i] = vibe::PointsHold((vibe::Predicate)predicate, vibe::ShapeOfPoint(&point, &zero), shapes[shape_ids[i]],
-	                              point_is_left != 0);
 }

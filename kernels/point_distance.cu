@@ -4,7 +4,7 @@
 // Promise: bounded (vibe/distance.h), the CPU's bits. Distances of pairs of points. One thread a pair.
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
-#include "vibe/thread.h"
+#include "vibe/pairs.h"
 
 extern "C" __global__ void point_distances(const double *left_x, const double *left_y, const double *right_x,
                                            const double *right_y, const vibe::i32 *left_ids, const vibe::i32 *right_ids,
@@ -16,16 +16,15 @@ extern "C" __global__ void point_distances(const double *left_x, const double *l
 	}
 }
 
-//! Is the distance at most the limit?
-extern "C" __global__ void points_within(const double *left_x, const double *left_y, const double *right_x,
-                                         const double *right_y, const vibe::i32 *left_ids, const vibe::i32 *right_ids,
-                                         vibe::u64 count, double limit, vibe::u8 *results) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < count) {
-		const vibe::i32 a = left_ids[i], b = right_ids[i];
-		const double distance =
-		    vibe::PointDistance(vibe::Vec2 {left_x[a], left_y[a]}, vibe::Vec2 {right_x[b], right_y[b]});
-		results[i] = distance <= limit ? vibe::PAIR_TRUE : vibe::PAIR_FALSE;
+//! Is the distance at most the limit? Both sides are points.
+extern "C" __global__ void points_within(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
+                                         vibe::LimitView limits) {
+	const vibe::u64 count = pairs.Count();
+	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
+		const vibe::u32 l = pairs.left[i], r = pairs.right[i];
+		if (vibe::PointDistance(left.points[l], right.points[r]) <= limits.Of(l, r)) {
+			pairs.Merge(i, vibe::PAIR_TRUE);
+		}
 	}
 }
 

@@ -2,27 +2,28 @@
 // segment_distance
 //
 // Promise: bounded, 0 exactly when the geometries meet (vibe/distance.h). Distances of pairs of shapes of any kind; the
-// CPU's bits. One thread a pair.
+// CPU's bits. The threads of the grid take pairs in turn.
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
-#include "vibe/thread.h"
+#include "vibe/pairs.h"
 
-//! Distances, with the limit of vibe::ShapeDistance (-1: none), NaN where one is EMPTY; and whether they are at most the
-//! limit (vibe::PairResult). Either may be null. One entry point: each would have the whole search once more.
-extern "C" __global__ void shape_distances(const vibe::ShapeView *left, const vibe::ShapeView *right,
-                                           const vibe::i32 *left_ids, const vibe::i32 *right_ids, vibe::u64 count,
-                                           double limit, double *distances, vibe::u8 *results) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
-		return;
-	}
-	const vibe::ShapeView &a = left[left_ids[i]], &b = right[right_ids[i]];
-	const bool empty = a.dimension < 0 || b.dimension < 0;
-	const double distance = empty ? vibe::Infinity() - vibe::Infinity() : vibe::ShapeDistance(a, b, limit);
-	if (distances) {
-		distances[i] = distance;
-	}
-	if (results) {
-		results[i] = distance <= limit ? vibe::PAIR_TRUE : vibe::PAIR_FALSE;
+//! Where `distances` is not null, the distances, NaN where one is EMPTY; else whether they are at most the limit, with
+//! `empty_is_near` for those of an EMPTY one. One entry point: each would have the whole search once more.
+extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
+                                           vibe::LimitView limits, vibe::u32 empty_is_near, double *distances) {
+	const vibe::u64 count = pairs.Count();
+	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
+		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		const bool empty = l.view.dimension < 0 || r.view.dimension < 0;
+		const double limit = distances ? -1 : limits.Of(pairs.left[i], pairs.right[i]);
+		double distance = vibe::Infinity() - vibe::Infinity();
+		if (!empty && (distances || limit >= 0)) {
+			distance = vibe::ShapeDistance(l.view, r.view, limit);
+		}
+		if (distances) {
+			distances[i] = distance;
+		} else if (empty ? empty_is_near != 0 && limit >= 0 : distance <= limit) {
+			pairs.Merge(i, vibe::PAIR_TRUE);
+		}
 	}
 }

@@ -1,67 +1,129 @@
 //===----------------------------------------------------------------------===//
 // spatial_query
 //
-// Promise: no item whose box meets the query's is missed; without the items' own boxes a few that only nearly meet it
-// may be reported. Candidates from a packed tree of boxes (vibe/box_node.h), in two passes: count, then write. One thread
-// a query; a query's items come in the order of the tree.
+// Promise: no pair whose boxes meet is missed, and none comes twice. Candidates of a join from a packed tree of boxes
+// (vibe/box_node.h), and what becomes of them when they have been refined. One thread a query, or a pair; pairs come in no
+// order.
 //===----------------------------------------------------------------------===//
 #include "vibe/box_node.h"
-#include "vibe/thread.h"
+#include "vibe/pairs.h"
+
+//! Items of the tree are rows, and after those the parts of rows that have several (their own boxes are EMPTY then)
+struct TreeView {
+	const float *nodes;
+	const vibe::i32 *ids;
+	vibe::u32 items;
+	const vibe::Box *boxes; // by id
+	vibe::u32 rows;
+	const vibe::u32 *part_row;
+};
 
 struct VisitCandidates {
-	const vibe::i32 *ids;
-	const vibe::Box *boxes; // null: what the tree says is enough
-	vibe::Box query;
-	vibe::i32 query_id;
+	//! Most queries have few: these are kept from the first visit
+	static constexpr vibe::u32 KEPT = 4;
+
+	const TreeView &tree;
+	const vibe::Box &query;
 	// null: only count
-	vibe::i32 *query_ids;
-	vibe::i32 *item_ids;
-	vibe::i64 found;
+	const vibe::PairList *pairs;
+	vibe::u32 query_id;
+	vibe::u64 at;
+	vibe::u32 found;
+	vibe::u32 kept[KEPT];
 
 	VIBE_HD bool operator()(vibe::u32 item) {
-		const vibe::i32 id = ids[item];
-		if (boxes && !boxes[id].Intersects(query)) {
+		const vibe::u32 id = (vibe::u32)tree.ids[item];
+		if (!tree.boxes[id].Intersects(query)) {
 			return false;
 		}
-		if (item_ids) {
-			query_ids[found] = query_id;
-			item_ids[found] = id;
+		vibe::u32 row = id;
+		if (id >= tree.rows) {
+			// A row is found by the first of its parts that meets the query
+			const vibe::u32 part = id - tree.rows;
+			row = tree.part_row[part];
+			for (vibe::u32 before = part; before-- > 0 && tree.part_row[before] == row;) {
+				if (tree.boxes[tree.rows + before].Intersects(query)) {
+					return false;
+				}
+			}
+		}
+		if (pairs) {
+			pairs->Write(at + found, query_id, row);
+		} else if (found < KEPT) {
+			kept[found] = row;
 		}
 		found++;
 		return false;
 	}
 };
 
-//! The candidates of each query; `items` are the items of the tree, `boxes` their boxes by id, or null
-extern "C" __global__ void tree_count(const float *nodes, const vibe::i32 *ids, vibe::u32 items, const vibe::Box *boxes,
-                                      const vibe::Box *queries, vibe::u32 count, vibe::i64 *counts) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
+//! The rows of the tree that each row of `queries` may meet; limits.left: what the queries bring to a distance. Rows that
+//! bring a negative limit meet nothing where `skip_negative` says so.
+extern "C" __global__ void tree_pairs(TreeView tree, vibe::SideView queries, vibe::u32 count, vibe::LimitView limits,
+                                      vibe::u32 skip_negative, vibe::PairList pairs) {
+	const vibe::u32 i = (vibe::u32)vibe::ThreadIndex();
+	vibe::Box query = i < count ? queries.BoxOf(i) : vibe::Box::Empty();
+	if (!query.IsEmpty()) {
+		const double limit = limits.OfLeft(i);
+		if (limit > 0) {
+			query = vibe::Grow(query, limit);
+		} else if (!(limit >= 0) && skip_negative != 0) {
+			query = vibe::Box::Empty();
+		}
+	}
+	const auto levels = vibe::NodeLevels::Of(tree.items);
+	VisitCandidates visit {tree, query, nullptr, i, 0, 0, {}};
+	if (!query.IsEmpty()) {
+		vibe::VisitNodes(tree.nodes, levels, vibe::NodeBox::Of(query), visit);
+	}
+	const vibe::u32 found = visit.found;
+	visit.at = vibe::Reserve(pairs.total, found);
+	if (found <= VisitCandidates::KEPT) {
+		for (vibe::u32 k = 0; k < found; k++) {
+			pairs.Write(visit.at + k, i, visit.kept[k]);
+		}
 		return;
 	}
-	VisitCandidates visit {ids, boxes, queries[i], 0, nullptr, nullptr, 0};
-	if (!queries[i].IsEmpty()) {
-		vibe::VisitNodes(nodes, vibe::NodeLevels::Of(items), vibe::NodeBox::Of(queries[i]), visit);
-	}
-	counts[i] = visit.found;
+	visit.found = 0;
+	visit.pairs = &pairs;
+	vibe::VisitNodes(tree.nodes, levels, vibe::NodeBox::Of(query), visit);
 }
 
-//! The pairs of each query at position[i] on: position is the exclusive scan of tree_count's counts
-extern "C" __global__ void tree_write(const float *nodes, const vibe::i32 *ids, vibe::u32 items, const vibe::Box *boxes,
-                                      const vibe::Box *queries, vibe::u32 count, const vibe::i64 *position,
-                                      vibe::i32 *query_ids, vibe::i32 *item_ids) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count || queries[i].IsEmpty()) {
-		return;
+//! What boxes alone decide: the boxes of the two rows meet
+extern "C" __global__ void box_pairs(vibe::SideView left, vibe::SideView right, vibe::PairList pairs) {
+	const vibe::u64 count = pairs.Count();
+	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
+		if (left.BoxOf(pairs.left[i]).Intersects(right.BoxOf(pairs.right[i]))) {
+			pairs.Merge(i, vibe::PAIR_TRUE);
+		}
 	}
-	VisitCandidates visit {ids, boxes, queries[i], (vibe::i32)i, query_ids + position[i], item_ids + position[i], 0};
-	vibe::VisitNodes(nodes, vibe::NodeLevels::Of(items), vibe::NodeBox::Of(queries[i]), visit);
 }
 
-//! Everything within a distance of the boxes; EMPTY boxes stay so
-extern "C" __global__ void grow_boxes(const vibe::Box *boxes, vibe::u32 count, double distance, vibe::Box *grown) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < count) {
-		grown[i] = boxes[i].IsEmpty() ? boxes[i] : vibe::Grow(boxes[i], distance);
+enum PairOutput : vibe::u32 { OUTPUT_PAIRS = 0, OUTPUT_COUNTS = 1, OUTPUT_FOUND = 2 };
+
+//! Refined pairs: those that are true as pairs, as a count for each row of the right side, or as a flag for each row of the
+//! left side; those that stay open as pairs in any case
+extern "C" __global__ void keep_pairs(vibe::PairList pairs, vibe::u32 output, vibe::PairList kept, vibe::u32 *counts,
+                                      vibe::u8 *found, vibe::PairList open) {
+	const vibe::u64 count = pairs.Count(), lane = threadIdx.x % vibe::WARP;
+	for (vibe::u64 base = vibe::ThreadIndex() - lane; base < count; base += vibe::ThreadCount()) {
+		const vibe::u64 i = base + lane;
+		const vibe::u32 result = i < count ? pairs.results[i] : (vibe::u32)vibe::PAIR_FALSE;
+		const bool is_true = result == vibe::PAIR_TRUE, is_open = result == vibe::PAIR_OPEN;
+		const vibe::u32 left = i < count ? pairs.left[i] : 0, right = i < count ? pairs.right[i] : 0;
+		const vibe::u64 open_at = vibe::Reserve(open.total, is_open ? 1 : 0);
+		if (is_open) {
+			open.Write(open_at, left, right);
+		}
+		if (output == OUTPUT_PAIRS) {
+			const vibe::u64 kept_at = vibe::Reserve(kept.total, is_true ? 1 : 0);
+			if (is_true) {
+				kept.Write(kept_at, left, right);
+			}
+		} else if (is_true && output == OUTPUT_COUNTS) {
+			vibe::CountOne(counts, right);
+		} else if (is_true) {
+			found[left] = 1;
+		}
 	}
 }

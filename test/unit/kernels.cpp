@@ -3,9 +3,11 @@
 
 #include "vibe/arena.h"
 #include "vibe/box_node.h"
+#include "vibe/cells.h"
 #include "vibe/curve.h"
 #include "vibe/distance.h"
 #include "vibe/measure.h"
+#include "vibe/pairs.h"
 #include "vibe/points.h"
 #include "vibe/split.h"
 #include "vibe/thread.h"
@@ -57,6 +59,7 @@ namespace wkb_encode_unit {
 #include "catch.hpp"
 
 #include "engine/cpu/box_tree.hpp"
+#include "engine/cpu/cell_index.hpp"
 #include "engine/cpu/measure.hpp"
 #include "engine/cpu/point_locator.hpp"
 #include "engine/cpu/relate.hpp"
@@ -452,6 +455,26 @@ struct Pairs {
 	}
 };
 
+//! A list of pairs where kernels see it
+struct DevicePairs {
+	std::vector<vibe::u32> left, right;
+	std::vector<vibe::u8> results;
+	vibe::u64 total = 0;
+	vibe::PairList list;
+
+	explicit DevicePairs(size_t capacity)
+	    : left(capacity), right(capacity), results(capacity),
+	      list {left.data(), right.data(), results.data(), &total, capacity} {
+	}
+	explicit DevicePairs(const Pairs &pairs) : DevicePairs(pairs.Count()) {
+		std::copy(pairs.left.begin(), pairs.left.end(), left.begin());
+		std::copy(pairs.right.begin(), pairs.right.end(), right.begin());
+		total = pairs.Count();
+	}
+	DevicePairs(const DevicePairs &) = delete;
+	DevicePairs &operator=(const DevicePairs &) = delete;
+};
+
 //! Points on the raster, on vertices and on edges, and anywhere
 struct PointColumns {
 	std::vector<double> x, y;
@@ -624,60 +647,160 @@ TEST_CASE("kernels: Morton codes and ranges of cells", "[kernels]") {
 	}
 }
 
-TEST_CASE("kernels: candidates are those of the tree", "[kernels]") {
+TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 	std::mt19937_64 random(6);
 	Serial serial;
-	for (size_t items : {0, 1, 15, 17, 300, 5000}) {
-		const auto boxes = RandomBoxes(random, items, 100);
-		const auto queries = RandomBoxes(random, 200, 100);
-		const auto count = static_cast<uint32_t>(queries.size());
-		const BoxTree tree(boxes.data(), items, serial);
+	for (uint32_t rows : {0u, 1u, 15u, 17u, 300u, 5000u}) {
+		// Every third row is one of up to four parts
+		auto boxes = RandomBoxes(random, rows, 100);
+		std::vector<vibe::u32> part_row;
+		for (uint32_t row = 0; row < rows; row += 3) {
+			boxes[row] = Box::Empty();
+			for (const auto &part : RandomBoxes(random, 1 + random() % 4, 100)) {
+				boxes.push_back(part);
+				part_row.push_back(row);
+			}
+		}
+		const BoxTree tree(boxes.data(), boxes.size(), serial);
 		const std::vector<vibe::i32> ids(tree.Ids().begin(), tree.Ids().end());
-		const auto item_count = static_cast<uint32_t>(ids.size());
-		for (const Box *exact : {static_cast<const Box *>(nullptr), boxes.data()}) {
-			std::vector<vibe::i64> counts(count), position(count);
-			Launch(spatial_query_unit::tree_count, count, false, tree.Nodes(), ids.data(), item_count, exact,
-			       queries.data(), count, counts.data());
-			vibe::i64 total = 0;
+		const spatial_query_unit::TreeView view {
+		    tree.Nodes(), ids.data(), static_cast<uint32_t>(ids.size()), boxes.data(), rows, part_row.data()};
+
+		std::vector<vibe::Vec2> points(300);
+		std::vector<double> reach(points.size());
+		for (size_t i = 0; i < points.size(); i++) {
+			points[i] = vibe::Vec2 {static_cast<double>(random() % 110), static_cast<double>(random() % 110)};
+			reach[i] = static_cast<double>(random() % 8) - 2;
+		}
+		points[7].x = NAN;
+		const auto count = static_cast<uint32_t>(points.size());
+		for (const bool by_row : {false, true}) {
+			const vibe::LimitView limits {1.5, by_row ? reach.data() : nullptr, nullptr, false, false};
+			std::set<std::pair<vibe::u32, vibe::u32>> expected;
 			for (uint32_t i = 0; i < count; i++) {
-				position[i] = total;
-				total += counts[i];
-			}
-			std::vector<vibe::i32> query_ids(total), item_ids(total), expected_query, expected_item;
-			Launch(spatial_query_unit::tree_write, count, true, tree.Nodes(), ids.data(), item_count, exact,
-			       queries.data(), count, position.data(), query_ids.data(), item_ids.data());
-			for (uint32_t i = 0; i < count; i++) {
-				tree.Visit(queries[i], [&](uint32_t id) {
-					if (!exact || exact[id].Intersects(queries[i])) {
-						expected_query.push_back(static_cast<vibe::i32>(i));
-						expected_item.push_back(static_cast<vibe::i32>(id));
+				const double limit = by_row ? reach[i] : 1.5;
+				if (points[i].x != points[i].x || limit < 0) {
+					continue;
+				}
+				Box query {points[i].x, points[i].y, points[i].x, points[i].y};
+				query = limit > 0 ? vibe::Grow(query, limit) : query;
+				for (uint32_t id = 0; id < boxes.size(); id++) {
+					if (!boxes[id].IsEmpty() && boxes[id].Intersects(query)) {
+						expected.emplace(i, id < rows ? id : part_row[id - rows]);
 					}
-					return false;
-				});
+				}
 			}
-			REQUIRE(query_ids == expected_query);
-			REQUIRE(item_ids == expected_item);
-			REQUIRE((items < 5000 || total > 30));
+			for (const size_t capacity : {size_t(100000), expected.size() / 2}) {
+				DevicePairs found(capacity);
+				Launch(spatial_query_unit::tree_pairs, count, by_row, view, vibe::SideView {nullptr, points.data()},
+				       count, limits, 1u, found.list);
+				REQUIRE(found.total == expected.size());
+				for (size_t i = 0; i < found.list.Count(); i++) {
+					REQUIRE(expected.count({found.left[i], found.right[i]}) == 1);
+					REQUIRE(found.results[i] == vibe::PAIR_FALSE);
+				}
+				if (capacity > expected.size()) {
+					std::set<std::pair<vibe::u32, vibe::u32>> all;
+					for (size_t i = 0; i < found.total; i++) {
+						all.emplace(found.left[i], found.right[i]);
+					}
+					REQUIRE(all == expected);
+				}
+			}
+			REQUIRE((rows < 5000 || expected.size() > 30));
 		}
 	}
 }
 
-TEST_CASE("kernels: grown boxes", "[kernels]") {
+TEST_CASE("kernels: refined pairs are kept, counted or flagged", "[kernels]") {
 	std::mt19937_64 random(7);
-	auto boxes = RandomBoxes(random, 500, 1e3);
-	boxes.push_back(Box {0, -0.0, 0, 1e308});
-	std::vector<Box> grown(boxes.size());
-	for (const double distance : {0.0, 0.5, 1e308}) {
-		Launch(spatial_query_unit::grow_boxes, boxes.size(), false, boxes.data(), static_cast<uint32_t>(boxes.size()),
-		       distance, grown.data());
-		const double by = distance * (1 + 1e-9);
-		for (size_t i = 0; i < boxes.size(); i++) {
-			const Box &box = boxes[i];
-			const Box expected {std::nextafter(box.min_x - by, -INFINITY), std::nextafter(box.min_y - by, -INFINITY),
-			                    std::nextafter(box.max_x + by, INFINITY), std::nextafter(box.max_y + by, INFINITY)};
-			REQUIRE(SameBits(&grown[i], box.IsEmpty() ? &box : &expected, sizeof(box)));
+	DevicePairs pairs(1000), open(1000), kept(300);
+	pairs.total = 900;
+	std::vector<vibe::u32> expected_counts(50);
+	std::vector<vibe::u8> expected_found(40);
+	size_t expected_open = 0, expected_true = 0;
+	for (size_t i = 0; i < pairs.total; i++) {
+		pairs.left[i] = random() % 40;
+		pairs.right[i] = random() % 50;
+		pairs.results[i] = random() % 3;
+		expected_open += pairs.results[i] == vibe::PAIR_OPEN;
+		if (pairs.results[i] == vibe::PAIR_TRUE) {
+			expected_true++;
+			expected_counts[pairs.right[i]]++;
+			expected_found[pairs.left[i]] = 1;
 		}
 	}
+	for (vibe::u32 output = 0; output < 3; output++) {
+		std::vector<vibe::u32> counts(50);
+		std::vector<vibe::u8> found(40);
+		open.total = kept.total = 0;
+		Launch(spatial_query_unit::keep_pairs, 64, output == 1, pairs.list, output, kept.list, counts.data(),
+		       found.data(), open.list);
+		REQUIRE(open.total == expected_open);
+		REQUIRE(kept.total == (output == 0 ? expected_true : 0));
+		REQUIRE((output != 1 || counts == expected_counts));
+		REQUIRE((output != 2 || found == expected_found));
+	}
+	REQUIRE(expected_true > kept.list.capacity / 2);
+}
+
+TEST_CASE("kernels: the cells of a device are those of the CPU", "[kernels]") {
+	Serial serial;
+	Zoo zoo(13, 300);
+	std::vector<const vibe::ShapeView *> areas(zoo.views.size());
+	for (size_t i = 0; i < areas.size(); i++) {
+		const auto &view = zoo.views[i];
+		areas[i] = view.element_count == 1 && !view.mixed && view.dimension == 2 ? &view : nullptr;
+	}
+	const auto index = CellIndex::Build(areas, SIZE_MAX, serial);
+	REQUIRE(index);
+	const auto pieces = index->GetPieces();
+	std::vector<uint8_t> pool;
+	for (const auto *chunk : pieces.chunks) {
+		const auto *bytes = static_cast<const uint8_t *>(chunk);
+		pool.insert(pool.end(), bytes, bytes + CellIndex::CHUNK_BYTES);
+	}
+	auto view = pieces.view;
+	view.top_words = pieces.top_words;
+	view.pool = pool.data();
+	view.vertices = pieces.vertices;
+	PointColumns columns(zoo.random, 3000);
+	std::vector<vibe::Vec2> points;
+	for (auto i : columns.Ids()) {
+		points.push_back(columns.At(i));
+	}
+	points.push_back(vibe::Vec2 {NAN, NAN});
+	const auto count = static_cast<uint32_t>(points.size());
+	size_t boundary = 0;
+	for (const vibe::u32 answers : {1u << vibe::LOC_INTERIOR, 1u << vibe::LOC_BOUNDARY,
+	                                1u << vibe::LOC_INTERIOR | 1u << vibe::LOC_BOUNDARY}) {
+		std::set<std::pair<vibe::u32, vibe::u32>> expected, all;
+		std::vector<vibe::u32> expected_counts(areas.size()), counts(areas.size());
+		std::vector<vibe::u8> expected_found(count), found(count, 9);
+		for (uint32_t i = 0; i < count; i++) {
+			index->Locate(points[i], [&](uint32_t area, vibe::Location location) {
+				if (answers >> location & 1) {
+					expected.emplace(i, area);
+					expected_counts[area]++;
+					expected_found[i] = 1;
+					boundary += location == vibe::LOC_BOUNDARY;
+				}
+				return false;
+			});
+		}
+		DevicePairs pairs(expected.size() + 10);
+		Launch(point_in_polygon_unit::cell_pairs, count, true, view, points.data(), count, answers, pairs.list);
+		Launch(point_in_polygon_unit::cell_found, count, false, view, points.data(), count, answers, found.data());
+		Launch(point_in_polygon_unit::cell_counts, count, false, view, points.data(), count, answers, counts.data());
+		for (size_t i = 0; i < pairs.list.Count(); i++) {
+			all.emplace(pairs.left[i], pairs.right[i]);
+		}
+		CHECK(pairs.total == expected.size());
+		CHECK(all == expected);
+		CHECK(counts == expected_counts);
+		CHECK(found == expected_found);
+	}
+	CHECK(boundary > 300);
 }
 
 TEST_CASE("kernels: relations of shapes are the CPU's, or open", "[kernels]") {
@@ -692,11 +815,12 @@ TEST_CASE("kernels: relations of shapes are the CPU's, or open", "[kernels]") {
 		size_t wrong = 0, open = 0, holding = 0;
 		for (vibe::u32 k = vibe::PREDICATE_RELATE; k <= vibe::PREDICATE_EQUALS; k++) {
 			const auto predicate = static_cast<vibe::Predicate>(k);
-			std::vector<vibe::u8> results(pairs.Count(), 9);
+			DevicePairs device(pairs);
+			const auto &results = device.results;
 			std::vector<vibe::Matrix> matrices(pairs.Count());
-			Launch(polygon_predicates_unit::relate_pairs, THREADS, k % 2 == 0, zoo.views.data(), zoo.views.data(),
-			       pairs.left.data(), pairs.right.data(), pairs.Count(), k, memory, bytes, matrices.data(),
-			       results.data());
+			const vibe::SideView side {zoo.views.data(), nullptr};
+			Launch(polygon_predicates_unit::relate_pairs, THREADS, k % 2 == 0, side, side, device.list, k, 1u << 30,
+			       memory, bytes, matrices.data());
 			for (size_t i = 0; i < pairs.Count(); i++) {
 				if (results[i] == vibe::PAIR_OPEN) {
 					open++;
@@ -723,14 +847,18 @@ TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
 	const Pairs pairs(all, all);
 	for (const double limit : {-1.0, 0.0, 0.75}) {
 		std::vector<double> distances(pairs.Count());
-		std::vector<vibe::u8> within(pairs.Count(), 9);
-		Launch(segment_distance_unit::shape_distances, pairs.Count(), true, zoo.views.data(), zoo.views.data(),
-		       pairs.left.data(), pairs.right.data(), pairs.Count(), limit, distances.data(), within.data());
+		DevicePairs device(pairs);
+		const auto &within = device.results;
+		const vibe::SideView side {zoo.views.data(), nullptr};
+		const vibe::LimitView limits {limit, nullptr, nullptr, false, false};
+		Launch(segment_distance_unit::shape_distances, 64, true, side, side, device.list, limits, 0u, distances.data());
+		Launch(segment_distance_unit::shape_distances, 64, false, side, side, device.list, limits, 0u,
+		       static_cast<double *>(nullptr));
 		size_t wrong = 0;
 		for (size_t i = 0; i < pairs.Count(); i++) {
 			const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];
 			const bool empty = a.dimension < 0 || b.dimension < 0;
-			const double expected = empty ? NAN : vibe::ShapeDistance(a, b, limit);
+			const double expected = empty ? NAN : vibe::ShapeDistance(a, b, -1);
 			wrong += !SameNumber(distances[i], expected);
 			const bool near = !empty && limit >= 0 && vibe::ShapeDistance(a, b, -1) <= limit;
 			wrong += within[i] != (near ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
@@ -763,11 +891,17 @@ TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
 
 	const Pairs both(point_ids, point_ids);
 	std::vector<double> distances(both.Count());
-	std::vector<vibe::u8> within(both.Count());
+	DevicePairs device(both);
+	const auto &within = device.results;
+	std::vector<vibe::Vec2> as_pairs;
+	for (auto i : point_ids) {
+		as_pairs.push_back(points.At(i));
+	}
 	Launch(point_distance_unit::point_distances, both.Count(), false, points.x.data(), points.y.data(), points.x.data(),
 	       points.y.data(), both.left.data(), both.right.data(), both.Count(), distances.data());
-	Launch(point_distance_unit::points_within, both.Count(), false, points.x.data(), points.y.data(), points.x.data(),
-	       points.y.data(), both.left.data(), both.right.data(), both.Count(), 2.5, within.data());
+	const vibe::SideView both_sides {nullptr, as_pairs.data()};
+	Launch(point_distance_unit::points_within, 64, false, both_sides, both_sides, device.list,
+	       vibe::LimitView {2.5, nullptr, nullptr, false, false});
 	for (size_t i = 0; i < both.Count(); i++) {
 		REQUIRE(distances[i] == vibe::PointDistance(points.At(both.left[i]), points.At(both.right[i])));
 		REQUIRE(within[i] == (distances[i] <= 2.5 ? 1 : 0));
@@ -812,13 +946,20 @@ TEST_CASE("kernels: relations of points are the CPU's, or open", "[kernels]") {
 	const Pairs with_points(points.Ids(), points.Ids()), with_shapes(points.Ids(), all);
 	const Pairs multi(zoo.Ids([&](size_t i) { return zoo.views[i].dimension < 1 && zoo.views[i].vertex_count == 0; }),
 	                  all);
+	std::vector<vibe::Vec2> as_pairs;
+	for (auto i : points.Ids()) {
+		as_pairs.push_back(points.At(i));
+	}
+	const vibe::SideView point_side {nullptr, as_pairs.data()}, shape_side {zoo.views.data(), nullptr};
 	size_t wrong = 0, open = 0, holding = 0;
 	for (vibe::u32 k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
 		const auto predicate = static_cast<vibe::Predicate>(k);
-		std::vector<vibe::u8> results(with_points.Count(), 9);
-		Launch(point_binary_relations_unit::point_point_relations, with_points.Count(), false, points.x.data(),
-		       points.y.data(), points.x.data(), points.y.data(), with_points.left.data(), with_points.right.data(),
-		       with_points.Count(), k, results.data());
+		std::vector<vibe::u8> results;
+		{
+			DevicePairs device(with_points);
+			Launch(point_binary_relations_unit::point_relations, 64, false, point_side, point_side, device.list, k, 1u);
+			results = device.results;
+		}
 		for (size_t i = 0; i < with_points.Count(); i++) {
 			const auto a = points.At(with_points.left[i]), b = points.At(with_points.right[i]);
 			wrong += results[i] !=
@@ -837,10 +978,14 @@ TEST_CASE("kernels: relations of points are the CPU's, or open", "[kernels]") {
 				wrong += result != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
 				holding += result;
 			};
-			results.assign(with_shapes.Count(), 9);
-			Launch(point_binary_relations_unit::point_shape_relations, with_shapes.Count(), true, points.x.data(),
-			       points.y.data(), with_shapes.left.data(), zoo.views.data(), with_shapes.right.data(),
-			       with_shapes.Count(), k, left ? 1u : 0u, results.data());
+			DevicePairs device(with_shapes);
+			if (!left) {
+				device.left.swap(device.right);
+				std::swap(device.list.left, device.list.right);
+			}
+			Launch(point_binary_relations_unit::point_relations, 64, true, left ? point_side : shape_side,
+			       left ? shape_side : point_side, device.list, k, left ? 1u : 0u);
+			results = device.results;
 			for (size_t i = 0; i < with_shapes.Count(); i++) {
 				const auto point = points.At(with_shapes.left[i]);
 				check(results[i], vibe::ShapeOfPoint(&point, &zero), zoo.views[with_shapes.right[i]]);

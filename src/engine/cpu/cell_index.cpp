@@ -44,11 +44,6 @@ constexpr size_t MAX_STRIPES = 1024;
 //! A cell with more edges is refined by all threads together
 constexpr size_t SHARED_EDGES = 32768;
 
-struct Edge {
-	Vec2 a;
-	Vec2 b;
-};
-
 //! How fine the cells are
 struct Fineness {
 	double cells_per_edge;       // of the first grid
@@ -57,27 +52,10 @@ struct Fineness {
 	uint32_t edges_per_cell;     // a cell with more gets a grid
 };
 
-//! The side of ab on which q lies after a move by an infinitely small (e, e^2): never 0
-int MovedSide(const Edge &edge, const Vec2 &q) {
-	const int side = vibe::Orient2d(edge.a, edge.b, q);
-	if (side != 0) {
-		return side;
-	}
-	if (edge.a.y != edge.b.y) {
-		return edge.a.y > edge.b.y ? 1 : -1;
-	}
-	return edge.b.x > edge.a.x ? 1 : -1;
-}
-
-//! Does the edge pass left of q, of those that cross y = q.y?
-bool PassesLeft(const Edge &edge, const Vec2 &q) {
-	return (MovedSide(edge, q) > 0) != (edge.b.y > q.y);
-}
-
-//! Does the edge pass below q, of those that cross x = q.x?
-bool PassesBelow(const Edge &edge, const Vec2 &q) {
-	return (MovedSide(edge, q) > 0) == (edge.b.x > q.x);
-}
+using Edge = vibe::CellEdge;
+using vibe::MovedSide;
+using vibe::PassesBelow;
+using vibe::PassesLeft;
 
 //! Does the way from one reference point to another cross the edge an odd number of times?
 bool Parts(const Edge &edge, const Vec2 &from, const Vec2 &to) {
@@ -300,6 +278,19 @@ CellIndex::~CellIndex() = default;
 size_t CellIndex::MemoryUsage() const {
 	return (size_t(top.last_column) + 1) * (size_t(top.last_row) + 1) * sizeof(uint32_t) + vertex_count * sizeof(Vec2) +
 	       pool_units * sizeof(Unit) + chunks.capacity() * sizeof(Unit *);
+}
+
+CellIndex::Pieces CellIndex::GetPieces() const {
+	static_assert(CHUNK_BYTES == CHUNK_UNITS * sizeof(Unit), "the pool without gaps");
+	Pieces pieces {};
+	pieces.view.box = box;
+	pieces.view.top = top;
+	pieces.top_words = top_words.get();
+	pieces.top_word_count = (size_t(top.last_column) + 1) * (size_t(top.last_row) + 1);
+	pieces.chunks.assign(chunks.begin(), chunks.end());
+	pieces.vertices = vertices.get();
+	pieces.vertex_count = vertex_count;
+	return pieces;
 }
 
 namespace {

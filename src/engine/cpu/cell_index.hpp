@@ -19,7 +19,7 @@
 
 #include "engine/cpu/parallel.hpp"
 #include "geometry/lanes.hpp"
-#include "vibe/shape.h"
+#include "vibe/cells.h"
 
 #include <cstdint>
 #include <memory>
@@ -54,6 +54,19 @@ public:
 		return figures;
 	}
 
+	//! The whole index as pieces of memory, to be copied elsewhere. The pool is what its chunks are one after the other; the
+	//! view of a copy has the addresses of the copy.
+	struct Pieces {
+		vibe::CellsView view;
+		const uint32_t *top_words;
+		size_t top_word_count;
+		std::vector<const void *> chunks;
+		const vibe::Vec2 *vertices;
+		size_t vertex_count;
+	};
+	static constexpr size_t CHUNK_BYTES = (size_t(1) << 15) * vibe::CELL_UNIT_BYTES;
+	Pieces GetPieces() const;
+
 	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true
 	template <class HIT>
 	void Locate(const vibe::Vec2 &p, HIT &&hit) const;
@@ -66,10 +79,10 @@ public:
 private:
 	friend class CellIndexBuilder;
 
-	//! A word says what is in a cell: its kind in the two highest bits, then an area or a place in the pool
-	enum Kind : uint32_t { NOTHING = 0, FULL = 1, LIST = 2, GRID = 3 };
-	static constexpr uint32_t KIND_SHIFT = 30;
-	static constexpr uint32_t MAX_VALUE = (1u << KIND_SHIFT) - 1;
+	static constexpr uint32_t NOTHING = vibe::CELL_NOTHING, FULL = vibe::CELL_FULL, LIST = vibe::CELL_LIST,
+	                          GRID = vibe::CELL_GRID;
+	static constexpr uint32_t KIND_SHIFT = vibe::CELL_KIND_SHIFT;
+	static constexpr uint32_t MAX_VALUE = vibe::CELL_MAX_VALUE;
 
 	//! The pool is addressed in units, and made of chunks
 	struct alignas(8) Unit {
@@ -78,29 +91,8 @@ private:
 	static constexpr uint32_t CHUNK_SHIFT = 15;
 	static constexpr uint32_t CHUNK_UNITS = 1u << CHUNK_SHIFT;
 
-	//! Columns and rows of cells; in the pool the words follow
-	struct Grid {
-		double min_x, min_y;
-		double columns_per_x, rows_per_y;
-		double width, height;
-		uint32_t last_column, last_row;
-		uint32_t *words; // row after row
-
-		static uint32_t Place(double at, uint32_t last) {
-			// NaN becomes 0
-			const double most = static_cast<int32_t>(last);
-			at = at > 0 ? at : 0;
-			return static_cast<uint32_t>(static_cast<int32_t>(at < most ? at : most));
-		}
-		uint32_t Column(double x) const {
-			return Place((x - min_x) * columns_per_x, last_column);
-		}
-		uint32_t Row(double y) const {
-			return Place((y - min_y) * rows_per_y, last_row);
-		}
-		size_t CellOf(uint32_t column, uint32_t row) const {
-			return size_t(row) * (size_t(last_column) + 1) + column;
-		}
+	struct Grid : vibe::CellGrid {
+		using vibe::CellGrid::CellOf;
 		//! That of Column() and Row(), without branches: compilers do make some of Place(), and where a point lies cannot be
 		//! foretold
 		size_t CellOf(const vibe::Vec2 &p) const {
@@ -113,55 +105,13 @@ private:
 			return CellOf(static_cast<uint32_t>(static_cast<int32_t>(at[0])),
 			              static_cast<uint32_t>(static_cast<int32_t>(at[1])));
 		}
-		//! Lies in its cell with much room for rounding
-		vibe::Vec2 Reference(uint32_t column, uint32_t row) const {
-			return vibe::Vec2 {min_x + (column + 0.5) * width, min_y + (row + 0.5) * height};
-		}
 	};
-
-	//! Head of a list in the pool: then its Partials, and the areas that fill the cell
-	struct List {
-		uint32_t partial_count;
-		uint32_t full_count;
-	};
-	//! A box in a cell, by 256 columns and rows: they are monotone in x and y, so what is apart by them is apart
-	struct Extent {
-		uint8_t min_x, min_y, max_x, max_y;
-
-		bool Meets(const Extent &other) const {
-			return (min_x <= other.max_x) & (max_x >= other.min_x) & (min_y <= other.max_y) & (max_y >= other.min_y);
-		}
-	};
-	//! The frame of these boxes in one cell
-	struct Frame {
-		const Grid &grid;
-		double column, row;
-
-		Frame(const Grid &grid, uint32_t column, uint32_t row)
-		    : grid(grid), column(static_cast<int32_t>(column)), row(static_cast<int32_t>(row)) {
-		}
-		Extent Of(const vibe::Box &box) const {
-			return Extent {X(box.min_x), Y(box.min_y), X(box.max_x), Y(box.max_y)};
-		}
-		uint8_t X(double x) const {
-			return static_cast<uint8_t>(Grid::Place(((x - grid.min_x) * grid.columns_per_x - column) * 256, 255));
-		}
-		uint8_t Y(double y) const {
-			return static_cast<uint8_t>(Grid::Place(((y - grid.min_y) * grid.rows_per_y - row) * 256, 255));
-		}
-	};
-	//! Consecutive edges of one area that meet the cell: edge i runs from vertex i to i + 1
-	struct Partial {
-		uint32_t begin;
-		uint32_t area;
-		Extent extent;
-		uint8_t edges; // at most MAX_EDGES
-		bool inside;   // the reference point is
-		bool more;     // the next one has more edges of the same area
-	};
-	static constexpr uint32_t MAX_EDGES = 16;
-	//! Lists with fewer have the whole cell for their extents: looking at the edges costs no more
-	static constexpr uint32_t PARTIALS_WITH_EXTENT = 4;
+	using List = vibe::CellList;
+	using Extent = vibe::CellExtent;
+	using Frame = vibe::CellFrame;
+	using Partial = vibe::CellPartial;
+	static constexpr uint32_t MAX_EDGES = vibe::CELL_MAX_EDGES;
+	static constexpr uint32_t PARTIALS_WITH_EXTENT = vibe::CELL_PARTIALS_WITH_EXTENT;
 
 	CellIndex() = default;
 
@@ -198,9 +148,7 @@ private:
 		const vibe::Vec2 reference = grid.Reference(column, row);
 		Extent way {0, 0, 255, 255};
 		if (list.partial_count >= PARTIALS_WITH_EXTENT) {
-			way = Frame(grid, column, row)
-			          .Of(vibe::Box {p.x < reference.x ? p.x : reference.x, p.y < reference.y ? p.y : reference.y,
-			                         p.x < reference.x ? reference.x : p.x, p.y < reference.y ? reference.y : p.y});
+			way = Frame(grid, column, row).Between(p, reference);
 		}
 		const Partial *end = partials + list.partial_count;
 		while (partials < end) {

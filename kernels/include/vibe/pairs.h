@@ -1,0 +1,111 @@
+//===----------------------------------------------------------------------===//
+// vibe/pairs.h
+//
+// Pairs of rows of two sides, as the kernels of a join hand them on: found in any order by many threads, then refined.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/shape.h"
+#include "vibe/thread.h"
+
+namespace vibe {
+
+//! Geometries of one side: shapes, or points where there are no shapes. A point that is NaN, and an EMPTY shape, meet
+//! nothing.
+struct SideView {
+	const ShapeView *shapes;
+	const Vec2 *points;
+
+	//! `point` and `zero` are the memory of a shape that is made up
+	VIBE_HD const ShapeView &Get(u32 row, ShapeView &made, Vec2 &point, u32 &zero) const {
+		if (shapes) {
+			return shapes[row];
+		}
+		point = points[row];
+		zero = 0;
+		made = ShapeOfPoint(&point, &zero);
+		return made;
+	}
+	VIBE_HD Box BoxOf(u32 row) const {
+		if (shapes) {
+			return shapes[row].box;
+		}
+		const Vec2 p = points[row];
+		return p.x == p.x ? Box {p.x, p.y, p.x, p.y} : Box::Empty();
+	}
+};
+
+//! A row with its shape, wherever that lies
+struct SideRow {
+	ShapeView made;
+	Vec2 point;
+	u32 zero;
+	const ShapeView &view;
+
+	VIBE_HD SideRow(const SideView &side, u32 row) : view(side.Get(row, made, point, zero)) {
+	}
+};
+
+//! A limit as it is compared with a distance: what is not at most this far apart is not near; negative is never.
+//! `compared`: as SQL compares a number with it, NaN being above all; `strict`: less than the limit
+VIBE_HD double EffectiveLimit(double value, bool compared, bool strict) {
+	if (value != value) {
+		return compared ? Infinity() : -1;
+	}
+	return strict ? NextDown(value) : value;
+}
+
+//! The limits of the distances of pairs: a constant, or what the rows of one side or both bring (-infinity: nothing)
+struct LimitView {
+	double constant;
+	const double *left;
+	const double *right;
+	bool compared;
+	bool strict;
+
+	VIBE_HD double Of(u32 l, u32 r) const {
+		if (!left && !right) {
+			return EffectiveLimit(constant, compared, strict);
+		}
+		const double mine = left ? left[l] : 0, theirs = right ? right[r] : 0;
+		if (left && right && (mine == -Infinity() || theirs == -Infinity())) {
+			return -1;
+		}
+		return EffectiveLimit(left && right ? mine + theirs : left ? mine : theirs, compared, strict);
+	}
+	//! How far a row of the left side reaches by what it knows itself
+	VIBE_HD double OfLeft(u32 l) const {
+		return !left && right ? 0 : EffectiveLimit(left ? left[l] : constant, compared, strict);
+	}
+};
+
+//! Rows left[i] and right[i] are a pair, results[i] what is known of it (PairResult; null where nothing is asked).
+//! `total` counts all that were found, also those that had no room.
+struct PairList {
+	u32 *left;
+	u32 *right;
+	u8 *results;
+	u64 *total;
+	u64 capacity;
+
+	VIBE_HD u64 Count() const {
+		return *total < capacity ? *total : capacity;
+	}
+	VIBE_HD void Write(u64 at, u32 l, u32 r) const {
+		if (at < capacity) {
+			left[at] = l;
+			right[at] = r;
+			if (results) {
+				results[at] = PAIR_FALSE;
+			}
+		}
+	}
+	//! One of several conditions was looked at: any that holds is enough
+	VIBE_HD void Merge(u64 at, PairResult result) const {
+		if (result == PAIR_TRUE || (result == PAIR_OPEN && results[at] == PAIR_FALSE)) {
+			results[at] = result;
+		}
+	}
+};
+
+} // namespace vibe
