@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
 #include "vibe/pairs.h"
+#include "vibe/thread.h"
 
 extern "C" __global__ void point_distances(const double *left_x, const double *left_y, const double *right_x,
                                            const double *right_y, const vibe::i32 *left_ids, const vibe::i32 *right_ids,

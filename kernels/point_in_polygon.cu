@@ -8,6 +8,7 @@
 #include "vibe/cells.h"
 #include "vibe/pairs.h"
 #include "vibe/points.h"
+#include "vibe/thread.h"
 
 //! Rows that are POLYGON or MULTIPOLYGON, with shells that have an area
 extern "C" __global__ void locate_in_rows(const double *x, const double *y, const vibe::i32 *point_ids,

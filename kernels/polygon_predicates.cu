@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "vibe/arena.h"
 #include "vibe/pairs.h"
+#include "vibe/thread.h"
 
 //! predicate(left, right). With vibe::PREDICATE_RELATE the whole matrices, if not null, and results that tell whether they
 //! are there (vibe::PAIR_TRUE) or open; one entry point: each would have all of relate once more.
@@ -19,6 +20,10 @@ extern "C" __global__ void relate_pairs(vibe::SideView left, vibe::SideView righ
 	const vibe::u64 count = pairs.Count();
 	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
 		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		if (l.IsUnknown() || r.IsUnknown()) {
+			pairs.Merge(i, vibe::PAIR_OPEN);
+			continue;
+		}
 		const vibe::ShapeView &a = l.view, &b = r.view;
 		vibe::Matrix matrix = 0;
 		bool answer = true, open = false;

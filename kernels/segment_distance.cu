@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
 #include "vibe/pairs.h"
+#include "vibe/thread.h"
 
 //! Where `distances` is not null, the distances, NaN where one is EMPTY; else whether they are at most the limit, with
 //! `empty_is_near` for those of an EMPTY one. One entry point: each would have the whole search once more.
@@ -14,6 +15,10 @@ extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView r
 	const vibe::u64 count = pairs.Count();
 	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
 		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		if (l.IsUnknown() || r.IsUnknown()) {
+			pairs.Merge(i, vibe::PAIR_OPEN);
+			continue;
+		}
 		const bool empty = l.view.dimension < 0 || r.view.dimension < 0;
 		const double limit = distances ? -1 : limits.Of(pairs.left[i], pairs.right[i]);
 		double distance = vibe::Infinity() - vibe::Infinity();

@@ -7,22 +7,13 @@
 //===----------------------------------------------------------------------===//
 #include "vibe/box_node.h"
 #include "vibe/pairs.h"
-
-//! Items of the tree are rows, and after those the parts of rows that have several (their own boxes are EMPTY then)
-struct TreeView {
-	const float *nodes;
-	const vibe::i32 *ids;
-	vibe::u32 items;
-	const vibe::Box *boxes; // by id
-	vibe::u32 rows;
-	const vibe::u32 *part_row;
-};
+#include "vibe/thread.h"
 
 struct VisitCandidates {
 	//! Most queries have few: these are kept from the first visit
 	static constexpr vibe::u32 KEPT = 4;
 
-	const TreeView &tree;
+	const vibe::TreeView &tree;
 	const vibe::Box &query;
 	// null: only count
 	const vibe::PairList *pairs;
@@ -59,7 +50,7 @@ struct VisitCandidates {
 
 //! The rows of the tree that each row of `queries` may meet; limits.left: what the queries bring to a distance. Rows that
 //! bring a negative limit meet nothing where `skip_negative` says so.
-extern "C" __global__ void tree_pairs(TreeView tree, vibe::SideView queries, vibe::u32 count, vibe::LimitView limits,
+extern "C" __global__ void tree_pairs(vibe::TreeView tree, vibe::SideView queries, vibe::u32 count, vibe::LimitView limits,
                                       vibe::u32 skip_negative, vibe::PairList pairs) {
 	const vibe::u32 i = (vibe::u32)vibe::ThreadIndex();
 	vibe::Box query = i < count ? queries.BoxOf(i) : vibe::Box::Empty();

@@ -162,6 +162,21 @@ struct GpuDeviceSetting {
 	}
 };
 
+struct CacheSetting {
+	static constexpr const char *NAME = "vibe_cache";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION = "GPU memory for build sides of joins that are kept for the next query with "
+	                                           "the same one, such as 2GB; 0: none. Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("2GB");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		options.resident_limit = CheckBytes(source, value);
+		value = value.IsNull() ? Value("0") : value;
+	}
+};
+
 struct GpuMemoryLimitSetting {
 	static constexpr const char *NAME = "vibe_gpu_memory_limit";
 	static constexpr const char *VARIABLE = "";
@@ -348,6 +363,7 @@ void RegisterSettings(ExtensionLoader &loader) {
 	Register<MemoryTierSetting>(config, options, is_first);
 	Register<GpuDeviceSetting>(config, options, is_first);
 	Register<GpuMemoryLimitSetting>(config, options, is_first);
+	Register<CacheSetting>(config, options, is_first);
 	Register<CacheDirSetting>(config, options, is_first);
 	Register<CacheLimitSetting>(config, options, is_first);
 	Register<CompileWorkersSetting>(config, options, is_first);
@@ -358,6 +374,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	config.AddExtensionOption("vibe_deterministic",
 	                          "Rows of a spatial join come in a stable order, whatever the number of threads",
 	                          LogicalType::BOOLEAN, Value::BOOLEAN(false));
+	config.AddExtensionOption("vibe_gpu_min_rows",
+	                          "From so many rows on mode auto prefers the GPU; -1: as measured, see vibe_kernels()",
+	                          LogicalType::BIGINT, Value::BIGINT(-1));
 	config.AddExtensionOption("vibe_join_partitions",
 	                          "Cut the build side of spatial joins into so many parts; 0: as many as memory asks for",
 	                          LogicalType::UBIGINT, Value::UBIGINT(0));
@@ -377,6 +396,12 @@ ExecutionMode GetExecutionMode(ClientContext &context) {
 
 Precompile GetPrecompile(ClientContext &context) {
 	return Setting(context, PrecompileSetting::NAME, ParsePrecompile);
+}
+
+int64_t GetGpuMinRows(ClientContext &context) {
+	Value value;
+	bool is_set = context.TryGetCurrentSetting("vibe_gpu_min_rows", value) && !value.IsNull();
+	return is_set ? BigIntValue::Get(value) : -1;
 }
 
 double GetKernelTimeout(ClientContext &context) {

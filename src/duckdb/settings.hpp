@@ -21,6 +21,8 @@ void StartGpu(ExtensionLoader &loader);
 
 vibespatial::ExecutionMode GetExecutionMode(ClientContext &context);
 Precompile GetPrecompile(ClientContext &context);
+//! From so many rows on mode auto prefers the GPU; negative: as measured, kernel by kernel
+int64_t GetGpuMinRows(ClientContext &context);
 //! Seconds that a query waits for its own kernels
 double GetKernelTimeout(ClientContext &context);
 

@@ -24,7 +24,8 @@ const std::vector<KernelInfo> &Kernels() {
 	     "cpu, gpu"},
 	    {"wkb_bounds", "the boxes of the geometries of a spatial join's build side", "fp64", "exact", 0, "cpu"},
 	    {"cell_index", "the cells of a spatial join's areas, once many points meet them", "fp64", "exact", 0, "cpu"},
-	    {"join_refine", "the predicate on the candidate pairs of a spatial join", "fp64, adaptive", "exact", 0, "cpu"},
+	    {"join_pairs", "the pairs of a spatial join, by rows of its probe side", "fp64, adaptive", "exact", 1000000,
+	     "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
 	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
 	};
@@ -40,7 +41,8 @@ const KernelInfo &FindKernel(const std::string &name) {
 	throw std::invalid_argument("no kernel is called " + name);
 }
 
-Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows) {
+Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int64_t min_rows) {
+	const uint64_t threshold = min_rows < 0 ? kernel.threshold_rows : static_cast<uint64_t>(min_rows);
 	Decision decision;
 	decision.requested = mode;
 	if (mode == ExecutionMode::CPU) {
@@ -58,9 +60,8 @@ Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows) {
 		decision.engine = engine;
 		return decision;
 	}
-	if (rows < kernel.threshold_rows) {
-		decision.reason =
-		    std::to_string(rows) + " rows: below the threshold of " + std::to_string(kernel.threshold_rows);
+	if (rows < threshold) {
+		decision.reason = std::to_string(rows) + " rows: below the threshold of " + std::to_string(threshold);
 		return decision;
 	}
 	if (!engine) {
@@ -74,8 +75,7 @@ Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows) {
 	}
 	decision.selected = ExecutionMode::GPU;
 	decision.engine = engine;
-	decision.reason =
-	    std::to_string(rows) + " rows: not below the threshold of " + std::to_string(kernel.threshold_rows);
+	decision.reason = std::to_string(rows) + " rows: not below the threshold of " + std::to_string(threshold);
 	return decision;
 }
 

@@ -48,6 +48,7 @@ struct Decision {
 //! Never blocks. AUTO selects the device where an engine is open, its device up and the rows many. GPU selects it wherever the
 //! kernel has a variant for it, device or not: who finds no engine then fails. What has no variant is done by the CPU, and the
 //! reason says so.
-Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows);
+//! `min_rows` stands for the kernel's own threshold where it is not negative.
+Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int64_t min_rows = -1);
 
 } // namespace vibespatial

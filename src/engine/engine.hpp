@@ -21,12 +21,18 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-3-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-4-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
 public:
 	using std::runtime_error::runtime_error;
+};
+
+//! There is not enough memory on the device: less at a time may do
+class GpuMemoryError : public GpuError {
+public:
+	using GpuError::GpuError;
 };
 
 enum class MemoryTier : uint8_t { POOL, SAFE, MANAGED };
@@ -46,6 +52,8 @@ struct GpuOptions {
 	//! Empty: the user's cache folder
 	std::string cache_dir;
 	uint64_t cache_limit = 256ull << 20;
+	//! Of device memory, for build sides that are kept between queries
+	uint64_t resident_limit = 2ull << 30;
 	//! 0: as many as cores and memory allow
 	uint32_t compile_workers = 0;
 	//! After this long a helper process is ended
@@ -129,6 +137,11 @@ struct PackedBoxes {
 	UninitializedVector<vibe::PackedNode> nodes;
 };
 
+struct BuildKey;
+class GpuBuild;
+class GpuTile;
+struct JoinCondition;
+
 //! Any thread may call anything at any time
 class GpuEngine {
 public:
@@ -159,6 +172,15 @@ public:
 	                       uint32_t *status, GpuTimes &times) = 0;
 	//! The same tree as BoxTree builds; `parallel` copies on the host's side. Throws GpuError.
 	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) = 0;
+
+	//! The build side of a join (engine/gpu_join.hpp): one that is kept from before, or null
+	virtual std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) = 0;
+	virtual std::shared_ptr<GpuBuild> NewBuild() = 0;
+	//! For the next join with the same build side, as long as there is room (GpuOptions::resident_limit)
+	virtual void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) = 0;
+	//! Throws GpuError, also where the condition is none that the device knows
+	virtual std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build,
+	                                         const JoinCondition &condition) = 0;
 
 	//! Runs every primitive on the device against the host: one line for each that is wrong
 	virtual std::vector<std::string> SelfTest() = 0;

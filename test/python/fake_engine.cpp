@@ -1,11 +1,42 @@
-// A GPU plug-in without a GPU: it packs trees on the CPU, and fails as FAKE_GPU says. For tests of what is around the engine.
+// A GPU plug-in without a GPU: it packs trees on the CPU, runs the kernels of a join on the host, and fails as FAKE_GPU says.
+// For tests of what is around the engine.
+#include "../unit/host_cuda.hpp"
+
 #include "engine/cpu/box_tree.hpp"
 #include "engine/engine.hpp"
+#include "engine/gpu_join.hpp"
+#include "vibe/arena.h"
 #include "vibe/box_node.h"
+#include "vibe/cells.h"
+#include "vibe/distance.h"
+#include "vibe/pairs.h"
+#include "vibe/points.h"
+#include "vibe/thread.h"
 
+namespace point_binary_relations_unit {
+#include "../../kernels/point_binary_relations.cu"
+}
+namespace point_distance_unit {
+#include "../../kernels/point_distance.cu"
+}
+namespace point_in_polygon_unit {
+#include "../../kernels/point_in_polygon.cu"
+}
+namespace polygon_predicates_unit {
+#include "../../kernels/polygon_predicates.cu"
+}
+namespace segment_distance_unit {
+#include "../../kernels/segment_distance.cu"
+}
+namespace spatial_query_unit {
+#include "../../kernels/spatial_query.cu"
+}
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -15,6 +46,217 @@ static bool Wants(const char *what) {
 	auto fault = std::getenv("FAKE_GPU");
 	return fault && std::string(fault) == what;
 }
+
+class FakeBuild : public GpuBuild {
+public:
+	bool HasRows() const override {
+		return has_rows;
+	}
+	bool HasCells() const override {
+		return has_cells;
+	}
+	uint64_t Bytes() const override {
+		return 1000;
+	}
+	void SetRows(const GpuRows &rows, Parallel &) override {
+		if (Wants("failed rows")) {
+			throw GpuError("the fake device takes no rows");
+		}
+		nodes.assign(rows.tree->Nodes(), rows.tree->Nodes() + rows.tree->NodeCount() * vibe::NODE_FLOATS);
+		ids.assign(rows.tree->Ids().begin(), rows.tree->Ids().end());
+		boxes = *rows.boxes;
+		part_row = *rows.part_row;
+		shapes = rows.shapes;
+		for (auto &piece : shapes) {
+			for (auto &view : piece.views) {
+				views.push_back(PackedShapes::At(view, piece.bytes.data()));
+			}
+		}
+		if (rows.points) {
+			points.assign(rows.points, rows.points + rows.count);
+		}
+		if (rows.limits) {
+			limits.assign(rows.limits, rows.limits + rows.count);
+		}
+		count = rows.count;
+		has_rows = true;
+	}
+	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &) override {
+		if (Wants("failed cells")) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		for (auto *chunk : pieces.chunks) {
+			auto *bytes = static_cast<const uint8_t *>(chunk);
+			pool.insert(pool.end(), bytes, bytes + CellIndex::CHUNK_BYTES);
+		}
+		words.assign(pieces.top_words, pieces.top_words + pieces.top_word_count);
+		vertices.assign(pieces.vertices, pieces.vertices + pieces.vertex_count);
+		cells = pieces.view;
+		cells.pool = pool.data();
+		cells.top_words = words.data();
+		cells.vertices = vertices.data();
+		count = rows;
+		has_cells = true;
+	}
+
+	std::atomic<bool> has_rows {false}, has_cells {false};
+	std::vector<float> nodes;
+	std::vector<vibe::i32> ids;
+	std::vector<vibe::Box> boxes;
+	std::vector<uint32_t> part_row;
+	std::vector<PackedShapes> shapes;
+	std::vector<vibe::ShapeView> views;
+	std::vector<vibe::Vec2> points;
+	std::vector<double> limits;
+	std::vector<uint8_t> pool;
+	std::vector<uint32_t> words;
+	std::vector<vibe::Vec2> vertices;
+	vibe::CellsView cells {};
+	size_t count = 0;
+};
+
+//! Pairs, as a device has them
+struct FakePairs {
+	explicit FakePairs(size_t capacity)
+	    : left(capacity), right(capacity), results(capacity),
+	      list {left.data(), right.data(), results.data(), &total, capacity} {
+	}
+	std::vector<uint32_t> left, right;
+	std::vector<uint8_t> results;
+	vibe::u64 total = 0;
+	vibe::PairList list;
+};
+
+class FakeTile : public GpuTile {
+public:
+	FakeTile(std::shared_ptr<GpuBuild> build_p, const JoinCondition &condition)
+	    : held(std::move(build_p)), build(static_cast<FakeBuild &>(*held)), condition(condition) {
+	}
+	vibe::Vec2 *Points(size_t capacity) override {
+		points.resize(capacity);
+		return points.data();
+	}
+	void Begin(const GpuTileInput &input_p) override {
+		if (Wants("failed launch")) {
+			throw GpuError("the fake device does not start");
+		}
+		if (Wants("no room") && input_p.count > 3) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		input = input_p;
+	}
+	const GpuTileResult &Finish() override {
+		static std::atomic<int> finished {0};
+		if (Wants("lost") && ++finished > 1) {
+			throw GpuError("the fake device was lost");
+		}
+		if (Wants("late no room") && input.count > 3) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		using host_cuda::Launch;
+		constexpr uint64_t THREADS = 64;
+		result = GpuTileResult {};
+		result.times.bytes_to_device = input.count;
+		const auto count = static_cast<uint32_t>(input.count);
+		std::vector<vibe::ShapeView> views;
+		for (size_t i = 0; input.shapes && i < input.count; i++) {
+			views.push_back(PackedShapes::At(input.shapes->views[input.first + i], input.shapes->bytes.data()));
+		}
+		vibe::SideView probe {input.shapes ? views.data() : nullptr, points.data() + input.first};
+		vibe::SideView side {build.points.empty() ? build.views.data() : nullptr, build.points.data()};
+		counts.assign(build.count, 0);
+		found.assign(input.count, 0);
+		FakePairs candidates(capacity);
+		kept = std::make_unique<FakePairs>(capacity);
+		open = std::make_unique<FakePairs>(capacity);
+		if (input.use_cells) {
+			uint32_t answers = 0;
+			for (auto &term : condition.any_of) {
+				for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
+					answers |= PointInArea(term.predicate, true).answer[location] ? 1u << location : 0;
+				}
+			}
+			Launch(point_in_polygon_unit::cell_pairs, count, true, build.cells, probe.points, count, answers,
+			       kept->list);
+			Launch(point_in_polygon_unit::cell_counts, count, true, build.cells, probe.points, count, answers,
+			       counts.data());
+			Launch(point_in_polygon_unit::cell_found, count, true, build.cells, probe.points, count, answers,
+			       found.data());
+		} else {
+			const vibe::TreeView tree {build.nodes.data(),  build.ids.data(),
+			                           static_cast<uint32_t>(build.ids.size()), build.boxes.data(),
+			                           static_cast<uint32_t>(build.count), build.part_row.data()};
+			const auto from = condition.limit_from;
+			vibe::LimitView limits {from == JoinLimit::NONE ? 0 : condition.limit, nullptr, nullptr,
+			                        from != JoinLimit::NONE && condition.compared,
+			                        from != JoinLimit::NONE && condition.strict};
+			limits.left = from == JoinLimit::PROBE || from == JoinLimit::SUM ? input.limits + input.first : nullptr;
+			limits.right = from == JoinLimit::BUILD || from == JoinLimit::SUM ? build.limits.data() : nullptr;
+			const bool skip = from != JoinLimit::NONE && condition.any_of.size() == 1 && from != JoinLimit::SUM;
+			Launch(spatial_query_unit::tree_pairs, count, true, tree, probe, count, limits, skip ? 1u : 0u,
+			       candidates.list);
+			for (auto &term : condition.any_of) {
+				const auto predicate = static_cast<uint32_t>(term.predicate);
+				if (term.kind == JoinTerm::BOXES) {
+					Launch(spatial_query_unit::box_pairs, THREADS, true, probe, side, candidates.list);
+				} else if (term.kind == JoinTerm::DISTANCE && !probe.shapes && !side.shapes) {
+					Launch(point_distance_unit::points_within, THREADS, true, probe, side, candidates.list, limits);
+				} else if (term.kind == JoinTerm::DISTANCE) {
+					Launch(segment_distance_unit::shape_distances, THREADS, true, probe, side, candidates.list, limits,
+					       term.empty_is_near ? 1u : 0u, static_cast<double *>(nullptr));
+				} else if (!probe.shapes || !side.shapes) {
+					Launch(point_binary_relations_unit::point_relations, THREADS, true, probe, side, candidates.list,
+					       predicate, probe.shapes ? 0u : 1u);
+				} else {
+					// Little memory, so that some pairs stay open
+					constexpr uint64_t SLAB = 16 << 10;
+					std::vector<uint64_t> arena(THREADS * SLAB / 8);
+					Launch(polygon_predicates_unit::relate_pairs, THREADS, true, probe, side, candidates.list,
+					       predicate, 100u, reinterpret_cast<vibe::u8 *>(arena.data()), SLAB,
+					       static_cast<vibe::Matrix *>(nullptr));
+				}
+			}
+			Launch(spatial_query_unit::keep_pairs, THREADS, true, candidates.list,
+			       static_cast<uint32_t>(input.output), kept->list, counts.data(), found.data(), open->list);
+		}
+		const auto most = std::max({candidates.total, kept->total, open->total});
+		if (most > capacity) {
+			capacity = most;
+			return Finish();
+		}
+		for (auto *list : {kept.get(), open.get()}) {
+			for (auto &row : list->left) {
+				row += static_cast<uint32_t>(input.first);
+			}
+		}
+		result.candidates = candidates.total;
+		result.open = open->total;
+		result.open_probe = open->left.data();
+		result.open_build = open->right.data();
+		if (input.output == GpuOutput::PAIRS) {
+			result.pairs = kept->total;
+			result.probe = kept->left.data();
+			result.build = kept->right.data();
+		} else if (input.output == GpuOutput::COUNTS) {
+			result.counts = counts.data();
+		} else {
+			result.found = found.data();
+		}
+		return result;
+	}
+
+private:
+	std::shared_ptr<GpuBuild> held;
+	FakeBuild &build;
+	const JoinCondition condition;
+	std::vector<vibe::Vec2> points;
+	GpuTileInput input;
+	GpuTileResult result;
+	std::vector<uint32_t> counts;
+	std::vector<uint8_t> found;
+	std::unique_ptr<FakePairs> kept, open;
+	size_t capacity = 1000;
+};
 
 class FakeEngine : public GpuEngine {
 public:
@@ -111,6 +353,23 @@ public:
 		std::memcpy(packed.nodes.data(), tree.Nodes(), tree.NodeCount() * sizeof(vibe::PackedNode));
 		return packed;
 	}
+	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override {
+		std::lock_guard<std::mutex> guard(lock);
+		auto found = builds.find(key);
+		return found == builds.end() ? nullptr : found->second;
+	}
+	std::shared_ptr<GpuBuild> NewBuild() override {
+		return std::make_shared<FakeBuild>();
+	}
+	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override {
+		std::lock_guard<std::mutex> guard(lock);
+		if (options.resident_limit > 0) {
+			builds[key] = build;
+		}
+	}
+	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override {
+		return std::make_unique<FakeTile>(build, condition);
+	}
 	std::vector<std::string> SelfTest() override {
 		return {};
 	}
@@ -118,6 +377,7 @@ public:
 private:
 	GpuOptions options;
 	std::mutex lock;
+	std::map<BuildKey, std::shared_ptr<GpuBuild>> builds;
 	std::vector<KernelStatus> all;
 };
 

@@ -6,7 +6,7 @@ using namespace vibespatial;
 
 TEST_CASE("Without an engine the CPU is selected unless the GPU was asked for", "[dispatch]") {
 	auto &index = FindKernel("box_index");
-	auto &refine = FindKernel("join_refine");
+	auto &refine = FindKernel("relate");
 	REQUIRE(index.HasGpu());
 	REQUIRE_FALSE(refine.HasGpu());
 
@@ -29,7 +29,7 @@ TEST_CASE("Without an engine the CPU is selected unless the GPU was asked for", 
 	auto none = Decide(ExecutionMode::GPU, refine, 1);
 	CHECK(none.requested == ExecutionMode::GPU);
 	CHECK(none.selected == ExecutionMode::CPU);
-	CHECK(none.reason == "join_refine has no GPU variant");
+	CHECK(none.reason == "relate has no GPU variant");
 
 	CHECK_THROWS_AS(FindKernel("knitting"), std::invalid_argument);
 }

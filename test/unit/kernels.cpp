@@ -663,7 +663,7 @@ TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 		}
 		const BoxTree tree(boxes.data(), boxes.size(), serial);
 		const std::vector<vibe::i32> ids(tree.Ids().begin(), tree.Ids().end());
-		const spatial_query_unit::TreeView view {
+		const vibe::TreeView view {
 		    tree.Nodes(), ids.data(), static_cast<uint32_t>(ids.size()), boxes.data(), rows, part_row.data()};
 
 		std::vector<vibe::Vec2> points(300);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "vibe/shape.h"
-#include "vibe/thread.h"
 
 namespace vibe {
 
@@ -35,6 +34,9 @@ struct SideView {
 	}
 };
 
+//! The dimension of a shape of which only the box is known: a pair that needs more of it stays open
+constexpr int DIMENSION_UNKNOWN = 3;
+
 //! A row with its shape, wherever that lies
 struct SideRow {
 	ShapeView made;
@@ -44,16 +46,10 @@ struct SideRow {
 
 	VIBE_HD SideRow(const SideView &side, u32 row) : view(side.Get(row, made, point, zero)) {
 	}
-};
-
-//! A limit as it is compared with a distance: what is not at most this far apart is not near; negative is never.
-//! `compared`: as SQL compares a number with it, NaN being above all; `strict`: less than the limit
-VIBE_HD double EffectiveLimit(double value, bool compared, bool strict) {
-	if (value != value) {
-		return compared ? Infinity() : -1;
+	VIBE_HD bool IsUnknown() const {
+		return view.dimension == DIMENSION_UNKNOWN;
 	}
-	return strict ? NextDown(value) : value;
-}
+};
 
 //! The limits of the distances of pairs: a constant, or what the rows of one side or both bring (-infinity: nothing)
 struct LimitView {
@@ -77,6 +73,17 @@ struct LimitView {
 	VIBE_HD double OfLeft(u32 l) const {
 		return !left && right ? 0 : EffectiveLimit(left ? left[l] : constant, compared, strict);
 	}
+};
+
+//! A packed tree (vibe/box_node.h). Its items are rows, and after those the parts of rows that have several: the rows' own
+//! boxes are EMPTY then.
+struct TreeView {
+	const float *nodes;
+	const i32 *ids;
+	u32 items;
+	const Box *boxes; // by id
+	u32 rows;
+	const u32 *part_row;
 };
 
 //! Rows left[i] and right[i] are a pair, results[i] what is known of it (PairResult; null where nothing is asked).

@@ -70,6 +70,15 @@ VIBE_HD Box Grow(const Box &box, double distance) {
 	return Box {NextDown(box.min_x - by), NextDown(box.min_y - by), NextUp(box.max_x + by), NextUp(box.max_y + by)};
 }
 
+//! A limit as it is compared with a distance: what is not at most this far apart is not near; negative is never.
+//! `compared`: as SQL compares a number with it, NaN being above all; `strict`: less than the limit
+VIBE_HD double EffectiveLimit(double value, bool compared, bool strict) {
+	if (value != value) {
+		return compared ? Infinity() : -1;
+	}
+	return strict ? NextDown(value) : value;
+}
+
 //! One geometry. Part p has rings [part_ring[p], part_ring[p + 1]), ring r has vertices
 //! [ring_start[r], ring_start[r + 1]). A point has one ring of one vertex, a line one ring, a polygon
 //! its shell and then its holes, closed. An EMPTY part has no rings or rings without vertices.

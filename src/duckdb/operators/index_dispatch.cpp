@@ -28,81 +28,61 @@ static double MillisecondsSince(Clock::time_point begin) {
 	return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-IndexDispatch::IndexDispatch(ClientContext &context_p)
-    : context(context_p), mode(GetExecutionMode(context)), kernel_timeout(GetKernelTimeout(context)),
-      query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)), begin(std::chrono::system_clock::now()) {
-	if (mode != ExecutionMode::GPU) {
-		return;
-	}
-	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
-	auto &runtime = GpuRuntime::Get();
-	runtime.StartInBackground(vibespatial::KernelNeeds("spatial_join"), OPERATOR);
-	auto engine = runtime.IfOpen();
-	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
-		FailWithoutDevice(runtime.State());
-	} else if (engine && !engine->Device().error.empty()) {
-		FailWithoutDevice(engine->Device().error);
-	}
+//===----------------------------------------------------------------------===//
+// Any operator
+//===----------------------------------------------------------------------===//
+OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_name)
+    : context(context), operator_name(operator_name), mode(GetExecutionMode(context)),
+      kernel_timeout(GetKernelTimeout(context)), query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)) {
 }
 
-void IndexDispatch::FailWithoutDevice(const string &why_not) {
-	auto event = NewEvent("box_index");
+void OperatorDispatch::FailWithoutDevice(const char *kernel, const string &why_not) const {
+	auto event = NewEvent(kernel);
 	event.selected = "gpu";
 	event.actual = "none";
 	event.reason = why_not;
 	DispatchLog::Get().Add(std::move(event));
 	throw IOException("%s: vibe_execution_mode is 'gpu' and there is no GPU to use: %s. FROM vibe_gpu_info() shows "
 	                  "all that was looked for; 'auto' or 'cpu' go without",
-	                  OPERATOR, why_not);
+	                  operator_name, why_not);
 }
 
-void IndexDispatch::Decide(idx_t rows) {
-	auto scanned = std::chrono::system_clock::now();
-	if (mode == ExecutionMode::GPU) {
-		auto waiting = Clock::now();
-		string why_not;
-		if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not, CancelPoll(context))) {
-			FailWithoutDevice(why_not);
-		}
-		wait_ms = MillisecondsSince(waiting);
-		// Who asked for the GPU shall know what it does not do
-		auto &refine = vibespatial::FindKernel("join_refine");
-		auto refinement = vibespatial::Decide(mode, refine, 0);
-		auto event = NewEvent(refine.name);
-		event.selected = event.actual = ToText(refinement.selected);
-		event.reason = refinement.reason;
-		DispatchLog::Get().Add(std::move(event));
-	}
-	decision = vibespatial::Decide(mode, vibespatial::FindKernel("box_index"), rows);
-	if (decision.engine) {
-		auto micros = [](std::chrono::system_clock::time_point at) {
-			return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
-		};
-		decision.engine->AddStep(
-		    vibespatial::GpuStep {"query", "scan of the build side", micros(begin), micros(scanned)});
-	}
+void OperatorDispatch::FailOnDevice(const string &what, const string &why) const {
+	throw IOException("%s: the GPU did not %s, and vibe_execution_mode is 'gpu': %s. 'auto' lets the CPU do it",
+	                  operator_name, what, why);
 }
 
-DispatchEvent IndexDispatch::NewEvent(const char *kernel) const {
+double OperatorDispatch::WaitForDevice(const char *kernel) const {
+	if (mode != ExecutionMode::GPU) {
+		return 0;
+	}
+	auto waiting = Clock::now();
+	string why_not;
+	if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not, CancelPoll(context))) {
+		FailWithoutDevice(kernel, why_not);
+	}
+	return MillisecondsSince(waiting);
+}
+
+DispatchEvent OperatorDispatch::NewEvent(const char *kernel) const {
 	DispatchEvent event;
 	event.query = query;
-	event.operator_name = OPERATOR;
+	event.operator_name = operator_name;
 	event.kernel = kernel;
 	event.requested = ToText(mode);
 	return event;
 }
 
-double IndexDispatch::WaitForKernels(GpuEngine &engine) {
+double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std::string> &needs) const {
 	constexpr double STEP = 0.05;
 	auto begin = Clock::now();
 	auto poll = CancelPoll(context);
-	auto needs = vibespatial::KernelNeeds("box_index");
 	// Without the CPU to go to, a compilation is waited for
 	double patience = kernel_timeout;
 	if (mode == ExecutionMode::GPU) {
 		patience = MaxValue(patience, double(GpuRuntime::Get().Options().compile_timeout_seconds));
 	}
-	engine.Request(needs, OPERATOR, true);
+	engine.Request(needs, operator_name, true);
 	while (true) {
 		auto left = patience - MillisecondsSince(begin) / 1e3;
 		auto cold = engine.EnsureWarm(needs, MaxValue(0.0, MinValue(STEP, left)));
@@ -123,12 +103,44 @@ double IndexDispatch::WaitForKernels(GpuEngine &engine) {
 	}
 }
 
+//===----------------------------------------------------------------------===//
+// The index of a join
+//===----------------------------------------------------------------------===//
+IndexDispatch::IndexDispatch(ClientContext &context)
+    : OperatorDispatch(context, OPERATOR), begin(std::chrono::system_clock::now()) {
+	if (mode != ExecutionMode::GPU) {
+		return;
+	}
+	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
+	auto &runtime = GpuRuntime::Get();
+	runtime.StartInBackground(vibespatial::KernelNeeds("spatial_join"), OPERATOR);
+	auto engine = runtime.IfOpen();
+	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
+		FailWithoutDevice("box_index", runtime.State());
+	} else if (engine && !engine->Device().error.empty()) {
+		FailWithoutDevice("box_index", engine->Device().error);
+	}
+}
+
+void IndexDispatch::Decide(idx_t rows) {
+	auto scanned = std::chrono::system_clock::now();
+	wait_ms = WaitForDevice("box_index");
+	decision = vibespatial::Decide(mode, vibespatial::FindKernel("box_index"), rows, GetGpuMinRows(context));
+	if (decision.engine) {
+		auto micros = [](std::chrono::system_clock::time_point at) {
+			return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+		};
+		decision.engine->AddStep(
+		    vibespatial::GpuStep {"query", "scan of the build side", micros(begin), micros(scanned)});
+	}
+}
+
 unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel,
                                                  DispatchEvent &event) {
 	if (!decision.engine) {
 		throw GpuError("no GPU engine is open");
 	}
-	event.wait_ms = wait_ms + WaitForKernels(*decision.engine);
+	event.wait_ms = wait_ms + WaitForKernels(*decision.engine, vibespatial::KernelNeeds("box_index"));
 	vibespatial::GpuTimes times;
 	auto packed = decision.engine->PackBoxes(boxes, count, parallel, times);
 	event.bytes_to_device = times.bytes_to_device;
@@ -168,9 +180,7 @@ std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t cou
 			event.reason = error.what();
 			if (mode == ExecutionMode::GPU) {
 				done("none");
-				throw IOException("%s: the GPU did not build the index, and vibe_execution_mode is 'gpu': %s. 'auto' "
-				                  "lets the CPU do it",
-				                  OPERATOR, event.reason);
+				FailOnDevice("build the index", event.reason);
 			}
 			event.fallback = true;
 		}
@@ -205,7 +215,7 @@ string IndexDispatch::Describe() {
 }
 
 string IndexDispatch::DescribePlan(ClientContext &context, idx_t rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("box_index"), rows);
+	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("box_index"), rows, GetGpuMinRows(context));
 	if (decision.selected == ExecutionMode::GPU) {
 		return "index on gpu, pairs on cpu (" + decision.reason + ")";
 	}

@@ -14,7 +14,33 @@
 
 namespace duckdb {
 
-class IndexDispatch {
+//! What all dispatches of one operator share. Begins with the scan.
+class OperatorDispatch {
+public:
+	OperatorDispatch(ClientContext &context, const char *operator_name);
+
+	vibespatial::ExecutionMode Mode() const {
+		return mode;
+	}
+	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
+	//! Mode gpu, and there is none: an event, and an IOException that says what to do
+	[[noreturn]] void FailWithoutDevice(const char *kernel, const string &why_not) const;
+	//! Mode gpu, and it failed
+	[[noreturn]] void FailOnDevice(const string &what, const string &why) const;
+	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
+	double WaitForDevice(const char *kernel) const;
+	//! Throws GpuError where they do not come in time; the milliseconds
+	double WaitForKernels(vibespatial::GpuEngine &engine, const std::vector<std::string> &needs) const;
+
+protected:
+	ClientContext &context;
+	const char *operator_name;
+	vibespatial::ExecutionMode mode;
+	double kernel_timeout;
+	string query;
+};
+
+class IndexDispatch : public OperatorDispatch {
 public:
 	//! Begins with the scan. In mode gpu it throws where there can be no device, and lets one come up meanwhile.
 	explicit IndexDispatch(ClientContext &context);
@@ -33,17 +59,8 @@ public:
 	static void RequestKernels(ClientContext &context);
 
 private:
-	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
-	[[noreturn]] void FailWithoutDevice(const string &why_not);
 	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,
 	                                               vibespatial::Parallel &parallel, vibespatial::DispatchEvent &event);
-	//! Throws GpuError where they do not come in time; returns the milliseconds
-	double WaitForKernels(vibespatial::GpuEngine &engine);
-
-	ClientContext &context;
-	vibespatial::ExecutionMode mode;
-	double kernel_timeout;
-	string query;
 	//! When the scan began
 	std::chrono::system_clock::time_point begin;
 	//! For the device, after the scan

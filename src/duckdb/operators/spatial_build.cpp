@@ -43,7 +43,8 @@ void SpatialBuild::Load() {
 	} while (iterator.Next());
 }
 
-void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes) {
+void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes,
+                         bool for_device) {
 	auto begin = std::chrono::steady_clock::now();
 	Load();
 	auto count = locations.size();
@@ -61,6 +62,9 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	});
 	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits), ThreadCount(context),
 	                             CancelPoll(context));
+	if (for_device) {
+		index->KeepForDevice();
+	}
 	index->SetTreeBuilder(
 	    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
 	index->Build(parallel);

@@ -75,7 +75,8 @@ public:
 	//! Pins the rows
 	void Load();
 	//! Indexes them, on the engine that was chosen for that
-	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes);
+	//! `for_device`: the GPU will look for pairs
+	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes, bool for_device);
 	//! Counts memory that grew while probing
 	void CountMemory();
 

@@ -99,6 +99,35 @@ void GroupStates::Update(DataChunk &arguments, const uint32_t *groups, idx_t cou
 	}
 }
 
+void GroupStates::UpdateOften(DataChunk &arguments, uint32_t group, uint64_t times) {
+	//! A function that wants to number the rows is not asked to number too many
+	constexpr uint64_t AT_ONCE = 32 * STANDARD_VECTOR_SIZE;
+	auto state = State(group);
+	touched[group] = 1;
+	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	idx_t column = 0;
+	for (idx_t i = 0; i < objects.size(); i++) {
+		auto &object = objects[i];
+		AggregateInputData data(object.GetFunctionData(), arena);
+		auto inputs = object.child_count == 0 ? nullptr : &arguments.data[column];
+		column += object.child_count;
+		if (!object.function.simple_update) {
+			for (idx_t k = 0; k < MinValue<uint64_t>(times, STANDARD_VECTOR_SIZE); k++) {
+				pointers[k] = state + offsets[i];
+			}
+		}
+		for (uint64_t left = times; left > 0;) {
+			auto some = MinValue<uint64_t>(left, object.function.simple_update ? AT_ONCE : STANDARD_VECTOR_SIZE);
+			if (object.function.simple_update) {
+				object.function.simple_update(inputs, data, object.child_count, state + offsets[i], some);
+			} else {
+				object.function.update(inputs, data, object.child_count, states, some);
+			}
+			left -= some;
+		}
+	}
+}
+
 void GroupStates::Combine(GroupStates &other, const vector<uint32_t> &mapped) {
 	Vector sources(LogicalType::POINTER);
 	auto from = FlatVector::GetData<data_ptr_t>(sources);
@@ -292,6 +321,30 @@ void SpatialGroups::AddRest(SpatialBuild &build, const uint32_t *rows, idx_t cou
 		groups[i] = build.groups[rows[i]];
 	}
 	states.Update(arguments, numbers ? groups : nullptr, count);
+}
+
+void SpatialGroups::AddCounted(SpatialBuild &build, const vector<uint64_t> &pairs) {
+	DataChunk one;
+	if (!op.arguments.empty()) {
+		one.InitializeEmpty(op.argument_types);
+		one.SetCardinality(1);
+	}
+	uint32_t rows[STANDARD_VECTOR_SIZE];
+	for (idx_t begin = 0; begin < pairs.size();) {
+		idx_t count = 0;
+		for (; begin < pairs.size() && count < STANDARD_VECTOR_SIZE; begin++) {
+			if (pairs[begin] > 0) {
+				rows[count++] = NumericCast<uint32_t>(begin);
+			}
+		}
+		auto gathered = op.build_arguments.empty() || count == 0 ? nullptr : &gather.Gather(build, rows, count);
+		for (idx_t i = 0; i < count; i++) {
+			for (idx_t k = 0; k < op.arguments.size(); k++) {
+				ConstantVector::Reference(one.data[k], gathered->data[op.arguments[k].index], i, count);
+			}
+			states.UpdateOften(one, numbers ? build.groups[rows[i]] : 0, pairs[rows[i]]);
+		}
+	}
 }
 
 void SpatialGroups::Combine(SpatialGroups &other) {

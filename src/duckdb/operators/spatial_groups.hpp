@@ -43,6 +43,8 @@ public:
 
 	//! One row of arguments for each group number; no numbers: all are of the first group
 	void Update(DataChunk &arguments, const uint32_t *groups, idx_t count);
+	//! The same row of arguments (constant vectors) `times` times, for one group
+	void UpdateOften(DataChunk &arguments, uint32_t group, uint64_t times);
 	//! `mapped`: the numbers here of the other's groups; none: the same
 	void Combine(GroupStates &other, const vector<uint32_t> &mapped);
 	bool Has(idx_t group) const {
@@ -78,6 +80,8 @@ public:
 	//! Rows that are pairs with NULLs: of the probe side, of the build side
 	void AddRest(DataChunk &input, const SelectionVector &rows, idx_t count);
 	void AddRest(SpatialBuild &build, const uint32_t *rows, idx_t count);
+	//! So many pairs for each row of a build side, where the probe side has no part in groups and arguments
+	void AddCounted(SpatialBuild &build, const vector<uint64_t> &pairs);
 	void Combine(SpatialGroups &other);
 
 	idx_t Count() const {

@@ -7,6 +7,7 @@
 #include "duckdb/operators/spatial_build.hpp"
 #include "duckdb/operators/spatial_groups.hpp"
 #include "duckdb/operators/spatial_partitions.hpp"
+#include "duckdb/operators/device_join.hpp"
 #include "duckdb/operators/spatial_probe.hpp"
 #include "duckdb/operators/task_parallel.hpp"
 #include "duckdb/planner/expression/bound_constant_expression.hpp"
@@ -36,7 +37,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       limit_column(DConstants::INVALID_INDEX), left_columns(join.left_columns),
       has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
       deterministic(GetFlag(context, "vibe_deterministic")),
-      planned_engine(IndexDispatch::DescribePlan(context, right.estimated_cardinality)) {
+      planned_engine(DeviceJoin::DescribePlan(context, left.estimated_cardinality, right.estimated_cardinality)) {
 	children.push_back(left);
 	children.push_back(right);
 
@@ -129,6 +130,20 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 		kept_types.push_back(LogicalType::UBIGINT);
 	}
 	layout->Initialize(kept_types, TupleDataValidityType::CAN_HAVE_NULL_VALUES);
+
+	buffered_columns.resize(left.types.size());
+	for (auto column : has_aggregate ? residual_left : left_columns) {
+		buffered_columns[column] = true;
+	}
+	for (auto column : residual_left) {
+		buffered_columns[column] = true;
+	}
+	for (auto expressions : {&probe_arguments, &probe_groups}) {
+		for (auto &expr : *expressions) {
+			ExpressionIterator::VisitExpression<BoundReferenceExpression>(
+			    *expr, [&](const BoundReferenceExpression &reference) { buffered_columns[reference.index] = true; });
+		}
+	}
 }
 
 vibespatial::JoinRow PhysicalSpatialJoin::GeometryOf(data_ptr_t row) const {
@@ -194,7 +209,7 @@ struct BuildSample {
 class SpatialJoinGlobalSink : public GlobalSinkState {
 public:
 	SpatialJoinGlobalSink(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : threads(context), dispatch(context),
+	    : threads(context), dispatch(context), device(context, op),
 	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
 	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {
@@ -204,6 +219,7 @@ public:
 
 	TaskThreads threads;
 	IndexDispatch dispatch;
+	DeviceJoin device;
 	mutex lock;
 	unique_ptr<TupleDataCollection> rows;
 	std::atomic<idx_t> row_count {0};
@@ -414,6 +430,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	global.dispatch.Decide(global.built_rows);
 	auto parts = PartCount(context, global);
+	global.device.Decide(global.built_rows, children[0].get().estimated_cardinality, parts > 1);
 	if (parts > 1) {
 		global.partitions =
 		    make_uniq<SpatialPartitions>(context, *this, global.sample.boxes, global.sample.weights, parts);
@@ -423,8 +440,10 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
-		global.build->Build(parallel, global.dispatch, children[0].get().estimated_cardinality);
+		global.build->Build(parallel, global.dispatch, children[0].get().estimated_cardinality,
+		                    global.device.IsActive());
 	});
+	global.device.SetBuild(*global.build);
 	if (has_aggregate) {
 		global.groups->NumberBuild(*global.build);
 	}
@@ -451,12 +470,18 @@ public:
 	SpatialProbe probe;
 	BuildGather gather;
 	unique_ptr<SpatialGroups> groups;
+	//! Where the GPU looks for the pairs
+	unique_ptr<DeviceProbe> device;
+	bool in_chunk = false;
 	//! Rows that wait for the parts of the build side
 	unique_ptr<PartRows> part_rows;
 	bool begun = false;
 
 	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
 		auto &global = op.sink_state->Cast<SpatialJoinGlobalSink>();
+		if (device) {
+			device->Finalize();
+		}
 		lock_guard<mutex> guard(global.lock);
 		if (groups) {
 			global.groups->Combine(*groups);
@@ -587,6 +612,24 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 		partitions.CutProbe(input, state.probe.Geometries(), state.probe.Limits(), *state.part_rows);
 		return OperatorResultType::NEED_MORE_INPUT;
 	}
+	if (!state.device && global.device.IsActive()) {
+		state.device = make_uniq<DeviceProbe>(context.client, *this, global.device);
+	}
+	if (state.device) {
+		if (!state.begun) {
+			state.probe.SetInput(input);
+			state.device->Add(state.probe, input);
+			state.begun = true;
+		}
+		while (state.in_chunk || state.device->NextChunk(state.probe)) {
+			state.in_chunk = ChunkJoin(*this, state.probe, state.gather, state.groups.get()).Next(chunk);
+			if (chunk.size() > 0) {
+				return OperatorResultType::HAVE_MORE_OUTPUT;
+			}
+		}
+		state.begun = false;
+		return OperatorResultType::NEED_MORE_INPUT;
+	}
 	if (!state.begun) {
 		state.probe.SetInput(input);
 		state.probe.Begin(*global.build);
@@ -622,15 +665,15 @@ struct PartJoin {
 class SpatialJoinGlobalSource : public GlobalSourceState {
 public:
 	//! What is left to do when the probe side has passed, one after the other
-	enum class Phase : uint8_t { PARTS, PROBE_REST, BUILD_REST, GROUPS, DONE };
+	enum class Phase : uint8_t { PARTS, TILES, PROBE_REST, BUILD_REST, GROUPS, DONE };
 
 	SpatialJoinGlobalSource(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()), threads(ThreadCount(context)) {
+	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()), threads(ThreadCount(context)),
+	      tiles(sink.device.Tiles().size()) {
 		if (sink.partitions) {
 			found.Resize(sink.partitions->probe_count);
 			unit_count = sink.partitions->grid.PartCount();
 		} else {
-			phase = Phase::PROBE_REST;
 			NextPhase();
 		}
 	}
@@ -642,6 +685,9 @@ public:
 		while (unit_count == 0 && phase != Phase::DONE) {
 			phase = Phase(uint8_t(phase) + 1);
 			switch (phase) {
+			case Phase::TILES:
+				unit_count = sink.device.Tiles().size();
+				break;
 			case Phase::PROBE_REST:
 				unit_count = op.KeepsProbe() && sink.partitions ? sink.partitions->grid.PartCount() : 0;
 				break;
@@ -653,7 +699,11 @@ public:
 				}
 				break;
 			case Phase::GROUPS:
+				sink.device.Finish();
 				if (op.has_aggregate) {
+					if (!sink.device.Counts().empty()) {
+						sink.groups->AddCounted(*sink.build, sink.device.Counts());
+					}
 					unit_count = (sink.groups->Count() + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
 				}
 				break;
@@ -666,6 +716,7 @@ public:
 	idx_t MaxThreads() override {
 		return op.deterministic   ? 1
 		       : sink.partitions  ? threads
+		       : tiles > 0        ? MinValue(threads, tiles)
 		       : op.has_aggregate ? 1
 		                          : MaxValue<idx_t>(1, unit_count / 10);
 	}
@@ -674,6 +725,8 @@ public:
 	const PhysicalSpatialJoin &op;
 	SpatialJoinGlobalSink &sink;
 	const idx_t threads;
+	//! That were not given out while the probe side passed
+	const idx_t tiles;
 	Phase phase = Phase::PARTS;
 	//! Written under the lock
 	std::atomic<idx_t> unit_count {0};
@@ -691,19 +744,22 @@ class SpatialJoinLocalSource : public LocalSourceState {
 public:
 	SpatialJoinLocalSource(ClientContext &context, const PhysicalSpatialJoin &op, SpatialJoinGlobalSource &global)
 	    : gather(*op.layout, op.right_columns) {
-		if (!global.sink.partitions) {
+		if (!global.sink.partitions && global.tiles == 0) {
 			return;
 		}
 		probe = make_uniq<SpatialProbe>(context, op, global.sink.threads);
-		reader = make_uniq<RowReader>(*global.sink.partitions->probe_layout);
-		chunk.InitializeEmpty(op.children[0].get().types);
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
 		}
+		if (!global.sink.partitions) {
+			return;
+		}
+		reader = make_uniq<RowReader>(*global.sink.partitions->probe_layout);
+		chunk.InitializeEmpty(op.children[0].get().types);
 	}
 
 	BuildGather gather;
-	// With parts
+	// With parts or tiles
 	unique_ptr<SpatialProbe> probe;
 	unique_ptr<RowReader> reader;
 	unique_ptr<SpatialGroups> groups;
@@ -745,6 +801,8 @@ public:
 		switch (global.phase) {
 		case Phase::PARTS:
 			return NextOfPart(result);
+		case Phase::TILES:
+			return NextOfTile(result);
 		case Phase::PROBE_REST:
 			return NextProbeRest(result);
 		case Phase::BUILD_REST:
@@ -769,7 +827,7 @@ private:
 			auto &rows = sink.partitions->probe_rows.Part(part.part);
 			part.build = make_uniq<SpatialBuild>(global.context, op,
 			                                     std::move(sink.partitions->build_rows.Part(part.part)), sink.matched);
-			part.build->Build(parallel, sink.dispatch, rows->Count());
+			part.build->Build(parallel, sink.dispatch, rows->Count(), false);
 			if (op.has_aggregate) {
 				lock_guard<mutex> guard(sink.lock);
 				sink.groups->NumberBuild(*part.build);
@@ -818,6 +876,23 @@ private:
 			}
 		}
 		return false;
+	}
+
+	//! A tile that a thread had when its rows were at an end
+	bool NextOfTile(DataChunk &result) {
+		auto &tile = sink.device.Tiles()[local.unit];
+		if (!local.in_chunk) {
+			if (local.position == 0) {
+				tile->Finish(nullptr);
+			}
+			if (local.position >= tile->ChunkCount()) {
+				tile.reset();
+				return false;
+			}
+			tile->BeginChunk(*local.probe, local.position++);
+		}
+		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.groups.get()).Next(result);
+		return true;
 	}
 
 	//===------------------------------------------------------------------===//
@@ -983,7 +1058,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 				global.sink.groups->Combine(*local.groups);
 				local.groups = make_uniq<SpatialGroups>(context.client, *this);
 			}
-			if (local.probe && global.phase == Phase::PARTS) {
+			if (local.probe && (global.phase == Phase::PARTS || global.phase == Phase::TILES)) {
 				lock_guard<mutex> sink_guard(global.sink.lock);
 				global.sink.Add(*local.probe);
 			}
@@ -1037,10 +1112,13 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(Globa
 	result["Built"] = to_string(sink.built_rows) + " rows, " + milliseconds(sink.build_seconds) + parts;
 	result["Built Index"] = sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
 	result["Index Engine"] = sink.dispatch.Describe();
+	result["Pairs Engine"] = sink.device.Describe();
 	result["Probed"] = to_string(sink.probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
-	result["Candidates"] = to_string(sink.counts.candidates);
-	result["Cell Hits"] = to_string(sink.counts.cell_hits);
-	result["Exact Tests"] = to_string(sink.counts.exact_tests);
+	auto counts = sink.counts;
+	sink.device.AddTo(counts);
+	result["Candidates"] = to_string(counts.candidates);
+	result["Cell Hits"] = to_string(counts.cell_hits);
+	result["Exact Tests"] = to_string(counts.exact_tests);
 	result["Pairs"] = to_string(sink.pairs);
 	return result;
 }

@@ -40,6 +40,9 @@ public:
 	vector<idx_t> left_columns;
 	vector<column_t> right_columns;
 
+	//! Which columns of the left child are needed after its rows were looked at
+	vector<bool> buffered_columns;
+
 	// The residual, over a chunk of these columns of the left child and of the layout
 	unique_ptr<Expression> residual;
 	vector<idx_t> residual_left;

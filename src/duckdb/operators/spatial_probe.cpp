@@ -56,6 +56,7 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 }
 
 void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
+	known = false;
 	// The build side of another part may come to lie where the last one was
 	bool same = probe && part == part_p;
 	build = build_p;
@@ -85,6 +86,41 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 	} else {
 		probe->Begin(tile, input->size(), Limits(), done);
 	}
+}
+
+void SpatialProbe::BeginPairs(SpatialBuild &build_p, DataChunk &chunk, const uint32_t *probe_p,
+                              const uint32_t *build_rows_p, idx_t count) {
+	build = build_p;
+	input = chunk;
+	partitions = nullptr;
+	known = true;
+	known_probe = probe_p;
+	known_build = build_rows_p;
+	known_count = count;
+	probed_rows += chunk.size();
+	memset(found, 0, sizeof(found));
+}
+
+void SpatialProbe::BeginFound(SpatialBuild &build_p, DataChunk &chunk, const uint8_t *found_p) {
+	BeginPairs(build_p, chunk, nullptr, nullptr, 0);
+	for (idx_t i = 0; i < chunk.size(); i++) {
+		found[i] = found_p[i] != 0;
+		pairs += found[i];
+	}
+}
+
+idx_t SpatialProbe::NextCandidates() {
+	if (!known) {
+		return shared ? shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE)
+		              : probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+	}
+	auto count = MinValue<idx_t>(known_count, STANDARD_VECTOR_SIZE);
+	memcpy(probe_rows.data(), known_probe, count * sizeof(uint32_t));
+	memcpy(build_rows, known_build, count * sizeof(uint32_t));
+	known_probe += count;
+	known_build += count;
+	known_count -= count;
+	return count;
 }
 
 //! A pair is found in every part that both its rows are in, and kept in one
@@ -141,8 +177,7 @@ idx_t SpatialProbe::Next() {
 		if (context.IsInterrupted()) {
 			throw InterruptException();
 		}
-		idx_t count = shared ? shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE)
-		                     : probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+		idx_t count = NextCandidates();
 		if (count == 0) {
 			return 0;
 		}

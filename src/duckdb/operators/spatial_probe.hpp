@@ -20,6 +20,10 @@ public:
 	void SetInput(DataChunk &input);
 	//! Probes with the chunk that was set. With partitions, `build` is one of them, and only its own pairs come.
 	void Begin(SpatialBuild &build, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
+	//! Pairs of a chunk that are known already, but for the residual; or only which of its rows have one
+	void BeginPairs(SpatialBuild &build, DataChunk &chunk, const uint32_t *probe, const uint32_t *build_rows,
+	                idx_t count);
+	void BeginFound(SpatialBuild &build, DataChunk &chunk, const uint8_t *found);
 	const vibespatial::JoinRow *Geometries() const {
 		return tile;
 	}
@@ -56,6 +60,7 @@ public:
 	double seconds = 0;
 
 private:
+	idx_t NextCandidates();
 	idx_t KeepOwn(idx_t count);
 	idx_t ApplyResidual(idx_t count);
 
@@ -72,6 +77,11 @@ private:
 	unique_ptr<vibespatial::JoinProbe> probe;
 	unique_ptr<vibespatial::JoinShares> shares;
 	bool shared = false;
+	//! Or known already
+	bool known = false;
+	const uint32_t *known_probe = nullptr;
+	const uint32_t *known_build = nullptr;
+	idx_t known_count = 0;
 	optional_ptr<const SpatialPartitions> partitions;
 	uint32_t part = 0;
 	//! Of the builds before

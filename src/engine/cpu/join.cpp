@@ -1,6 +1,7 @@
 #include "engine/cpu/join.hpp"
 
 #include "engine/cpu/prepared.hpp"
+#include "engine/gpu_join.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "vibe/distance.h"
@@ -110,11 +111,15 @@ size_t ShapeBytes(const ShapeView &view) {
 //===----------------------------------------------------------------------===//
 // The index
 //===----------------------------------------------------------------------===//
+PointBytes WritePoint(const Vec2 &point) {
+	PointBytes bytes {1, 1, 0, 0, 0};
+	std::memcpy(bytes.data() + 5, &point.x, sizeof(double));
+	std::memcpy(bytes.data() + 13, &point.y, sizeof(double));
+	return bytes;
+}
+
 double JoinCondition::Effective(double value) const {
-	if (value != value) {
-		return compared ? std::numeric_limits<double>::infinity() : -1;
-	}
-	return strict ? std::nextafter(value, NO_LIMIT) : value;
+	return vibe::EffectiveLimit(value, compared, strict);
 }
 
 bool JoinCondition::EmptyIsNear() const {
@@ -162,6 +167,7 @@ JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std
 			empty_is_near |= term.kind == JoinTerm::DISTANCE && term.empty_is_near;
 		}
 	}
+	only_boxes = condition.any_of.size() == 1 && uses_boxes;
 }
 
 JoinIndex::~JoinIndex() {
@@ -190,7 +196,6 @@ void JoinIndex::Build(Parallel &parallel) {
 	size_t steps = (count + ROWS_PER_STEP - 1) / ROWS_PER_STEP;
 	std::vector<Share> shares(steps);
 	std::vector<Box> boxes(count);
-	bool only_boxes = condition.any_of.size() == 1 && uses_boxes;
 	parallel.For(steps, [&](size_t step) {
 		auto &share = shares[step];
 		std::vector<Box> part_boxes;
@@ -264,6 +269,9 @@ void JoinIndex::Build(Parallel &parallel) {
 	}
 	tree = build_tree ? build_tree(boxes.data(), boxes.size())
 	                  : std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
+	if (keep_boxes) {
+		item_boxes = std::move(boxes);
+	}
 	if (!all_points && count <= MAX_ROWS_WITH_SHAPES) {
 		shapes = std::vector<std::atomic<Shape *>>(count);
 		for (auto &slot : shapes) {
@@ -295,18 +303,29 @@ const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
 	return expected->View();
 }
 
+//! Pay for cells once the tree has cost as much, or is known to
 const CellIndex *JoinIndex::Cells() {
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		return ready;
 	}
-	if (cells_refused.load(std::memory_order_relaxed)) {
-		return nullptr;
-	}
-	// Pay for cells once the tree has cost as much, or is known to
 	double points = static_cast<double>(points_seen), tests = static_cast<double>(point_tests);
 	double ahead = std::max(0.0, static_cast<double>(expected_points) - points);
 	double tree_cost =
 	    (TREE_COST_PER_POINT * points + TREE_COST_PER_TEST * tests) * (points > 0 ? 1 + ahead / points : 1);
+	return CellsFrom(tree_cost);
+}
+
+const CellIndex *JoinIndex::CellsForDevice() {
+	if (!ready_cells.load(std::memory_order_acquire)) {
+		CellsFrom((TREE_COST_PER_POINT + TREE_COST_PER_TEST) * static_cast<double>(expected_points));
+	}
+	return others ? nullptr : ready_cells.load(std::memory_order_acquire);
+}
+
+const CellIndex *JoinIndex::CellsFrom(double tree_cost) {
+	if (cells_refused.load(std::memory_order_relaxed)) {
+		return nullptr;
+	}
 	if (tree_cost < CELL_COST_PER_VERTEX * static_cast<double>(area_vertices)) {
 		return nullptr;
 	}
@@ -366,11 +385,73 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 	}
 }
 
+void JoinIndex::ExportRows(GpuRows &result, Parallel &parallel) const {
+	result.tree = tree.get();
+	result.boxes = &item_boxes;
+	result.part_row = &part_row;
+	result.count = rows.size();
+	result.limits = limits.empty() ? nullptr : limits.data();
+	if (all_points) {
+		result.points = points.data();
+		return;
+	}
+	constexpr size_t ROWS_PER_PIECE = 256;
+	result.shapes.resize((rows.size() + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+	parallel.For(result.shapes.size(), [&](size_t step) {
+		auto &piece = result.shapes[step];
+		GeometryBatch scratch;
+		Shape shape;
+		const vibe::u32 zero = 0;
+		for (size_t i = step * ROWS_PER_PIECE; i < std::min(rows.size(), (step + 1) * ROWS_PER_PIECE); i++) {
+			Vec2 point;
+			if (!rows[i].data) {
+				piece.AddNothing();
+			} else if (only_boxes) {
+				Box box = Box::Empty();
+				WkbBounds(rows[i].data, rows[i].size, box);
+				piece.AddBox(box);
+			} else if (ReadPoint(rows[i], point)) {
+				piece.Add(vibe::ShapeOfPoint(&point, &zero));
+			} else if (auto view = CachedShape(static_cast<uint32_t>(i))) {
+				piece.Add(*view);
+			} else {
+				try {
+					BuildShape(rows[i].data, rows[i].size, scratch, shape);
+					piece.Add(shape.View());
+				} catch (const GeometryError &) {
+					// Wrong, but perhaps never looked at
+					Box box = Box::Empty();
+					WkbBounds(rows[i].data, rows[i].size, box);
+					piece.AddUnknown(box);
+				}
+			}
+		}
+	});
+}
+
+JoinIndex::ProbeRow JoinIndex::ReadProbe(const JoinRow &row, Box &box) const {
+	PartBoxes reader;
+	reader.parts = nullptr;
+	VisitWkb(row.data, row.size, reader);
+	box = reader.whole;
+	if (!reader.finite && !only_boxes) {
+		GeometryBatch scratch;
+		Shape unused;
+		BuildShape(row.data, row.size, scratch, unused); // says what is wrong
+	}
+	return reader.vertices == 0 ? ProbeRow::EMPTY : only_boxes ? ProbeRow::BOX : ProbeRow::SHAPE;
+}
+
+uint32_t JoinIndex::PointAnswers() const {
+	return (answers.point_probes[vibe::LOC_INTERIOR] ? 1u << vibe::LOC_INTERIOR : 0) |
+	       (answers.point_probes[vibe::LOC_BOUNDARY] ? 1u << vibe::LOC_BOUNDARY : 0);
+}
+
 size_t JoinIndex::MemoryUsage() const {
 	size_t bytes = rows.capacity() * sizeof(JoinRow) + limits.capacity() * sizeof(double) +
 	               (tree ? tree->MemoryUsage() : 0) + part_row.capacity() * sizeof(uint32_t) +
 	               points.capacity() * sizeof(Vec2) + empties.capacity() * sizeof(uint32_t) +
-	               shapes.capacity() * sizeof(void *) + shape_bytes;
+	               shapes.capacity() * sizeof(void *) + shape_bytes + item_boxes.capacity() * sizeof(Box);
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		bytes += ready->MemoryUsage() + (others ? others->MemoryUsage() : 0);
 	}
@@ -393,11 +474,7 @@ std::string JoinIndex::Describe() const {
 JoinProbe::JoinProbe(JoinIndex &index_p, std::function<void()> poll_p) : index(index_p), poll(std::move(poll_p)) {
 }
 
-void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_limits_p, const bool *done_p) {
-	tile = tile_p;
-	count = count_p;
-	row_limits = row_limits_p;
-	done = done_p;
+size_t JoinProbe::ReadRows() {
 	row = 0;
 	taken = 0;
 	order.clear();
@@ -425,12 +502,41 @@ void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_l
 			kinds[i] = OTHER;
 		}
 	}
-	tile_points = point_count;
+	return point_count;
+}
+
+void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_limits_p, const bool *done_p) {
+	tile = tile_p;
+	count = count_p;
+	row_limits = row_limits_p;
+	done = done_p;
+	tile_points = ReadRows();
 	tests_before = counts.exact_tests;
-	cells = point_count > 0 ? index.Cells() : nullptr;
+	cells = tile_points > 0 ? index.Cells() : nullptr;
 	if (!ordered && !cells && count >= ROWS_TO_SORT && index.rows.size() >= ROWS_TO_SORT) {
 		SortRows();
 	}
+}
+
+void JoinProbe::BeginTests(const JoinRow *tile_p, size_t count_p, const double *row_limits_p) {
+	tile = tile_p;
+	count = count_p;
+	row_limits = row_limits_p;
+	done = nullptr;
+	cells = nullptr;
+	tile_points = 0;
+	has_shape = false;
+	locator.reset();
+	ReadRows();
+}
+
+bool JoinProbe::Test(size_t tile_row, uint32_t build_row) {
+	if (row != tile_row) {
+		row = tile_row;
+		has_shape = false;
+		locator.reset();
+	}
+	return Matches(build_row);
 }
 
 //! The first vertex of a point, line or polygon: near enough to where it is
@@ -582,8 +688,7 @@ void JoinProbe::FindCandidates(size_t current) {
 		PartBoxes reader;
 		reader.parts = nullptr;
 		VisitWkb(tile[current].data, tile[current].size, reader);
-		bool only_boxes = index.condition.any_of.size() == 1 && index.uses_boxes;
-		if (!reader.finite && !only_boxes) {
+		if (!reader.finite && !index.only_boxes) {
 			ProbeShape(); // says what is wrong
 		}
 		empty = reader.vertices == 0;

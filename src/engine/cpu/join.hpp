@@ -15,6 +15,7 @@
 #include "engine/cpu/shared_work.hpp"
 #include "geometry/geometry_batch.hpp"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -22,6 +23,10 @@
 #include <vector>
 
 namespace vibespatial {
+
+//! A point as WKB
+typedef std::array<uint8_t, 21> PointBytes;
+PointBytes WritePoint(const vibe::Vec2 &point);
 
 //! The bytes of one geometry; no data: NULL
 struct JoinRow {
@@ -106,6 +111,30 @@ public:
 		cell_memory = bytes;
 	}
 
+	//! Before Build(): a device will be asked, and needs to know more
+	void KeepForDevice() {
+		keep_boxes = true;
+	}
+	//! All rows for a device, once they are built. Throws GeometryError.
+	void ExportRows(struct GpuRows &result, Parallel &parallel) const;
+	//! The cells, where they pay for as many points as are expected and are all that points can meet
+	const CellIndex *CellsForDevice();
+	//! What a row of the probe side is to a device, and its box. Throws GeometryError as a probe would.
+	enum class ProbeRow : uint8_t { EMPTY, BOX, SHAPE };
+	ProbeRow ReadProbe(const JoinRow &row, vibe::Box &box) const;
+	//! Bit l: a point that probes makes a pair with an area in which its location is l
+	uint32_t PointAnswers() const;
+	//! An EMPTY probe can be in pairs, an EMPTY build row with those that are not: a device knows neither
+	bool EmptyProbesMatter() const {
+		return empty_is_near || empty_equals_empty;
+	}
+	bool EmptyRowsMatter() const {
+		return empty_is_near && !empties.empty();
+	}
+	const JoinCondition &Condition() const {
+		return condition;
+	}
+
 	const vibe::Box &Bounds() const {
 		return bounds;
 	}
@@ -133,12 +162,14 @@ private:
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	//! The cells, when they are there or it is time to build them
 	const CellIndex *Cells();
+	const CellIndex *CellsFrom(double tree_cost);
 	void BuildCells(Parallel &parallel);
 
 	JoinCondition condition;
 	std::vector<JoinRow> rows;
 	std::vector<double> limits;
 	Answers answers;
+	bool only_boxes = false;
 	bool only_relate = true;
 	bool uses_boxes = false;
 	bool empty_equals_empty = false;
@@ -149,6 +180,8 @@ private:
 	std::unique_ptr<BoxTree> tree;
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
 	std::vector<uint32_t> part_row;
+	bool keep_boxes = false;
+	std::vector<vibe::Box> item_boxes;
 	bool all_points = false;
 	std::vector<vibe::Vec2> points;
 	//! EMPTY, not NULL
@@ -181,6 +214,9 @@ public:
 	//! The rows stay where they are until the tile is done. `row_limits` when the probe has a part in the limit. Rows marked in
 	//! `done` are passed over: it may grow while the tile is worked on.
 	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done);
+	//! As Begin(), for those who bring the candidates themselves: Test(row of the tile, build row)
+	void BeginTests(const JoinRow *tile, size_t count, const double *row_limits);
+	bool Test(size_t tile_row, uint32_t build_row);
 	//! With `first_only` a row is left after its first hit
 	void SetFirstOnly(bool value) {
 		first_only = value;
@@ -197,6 +233,7 @@ public:
 private:
 	enum Kind : uint8_t { ABSENT, EMPTY, POINT, OTHER };
 
+	size_t ReadRows();
 	void SortRows();
 	void LocateRun();
 	bool NextRow();

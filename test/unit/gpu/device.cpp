@@ -1,14 +1,13 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
+#include "device_engine.hpp"
+
 #include "engine/cpu/box_tree.hpp"
-#include "engine/engine.hpp"
 #include "geometry/wkb.hpp"
 #include "vibe/box_node.h"
 
 #include <catch.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <limits>
 #include <random>
 #include <thread>
@@ -17,47 +16,6 @@ using namespace vibespatial; // NOLINT: a test
 using vibe::Box;
 
 namespace {
-
-GpuOptions TestOptions() {
-	GpuOptions options;
-	const char *folder = std::getenv("VIBESPATIAL_GPU_FOLDER");
-	options.folder = folder ? folder : "";
-	options.kernel_timeout_seconds = 120;
-	const char *source = std::getenv("VIBESPATIAL_KERNEL_SOURCE");
-	if (source && std::strcmp(source, "jit") == 0) {
-		options.kernel_source = KernelSource::JIT;
-	}
-	return options;
-}
-
-//! Null, with a message, where there is no device
-GpuEngine *Device() {
-	static GpuEngine *engine = []() -> GpuEngine * {
-		const auto options = TestOptions();
-		if (options.folder.empty()) {
-			WARN("VIBESPATIAL_GPU_FOLDER is not set: nothing is tested on a device");
-			return nullptr;
-		}
-		void *plugin = dlopen((options.folder + "/libvibespatial_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-		if (!plugin) {
-			FAIL(dlerror());
-		}
-		auto open = reinterpret_cast<OpenEngineFunction>(dlsym(plugin, "vibespatial_open_engine"));
-		REQUIRE(open);
-		const char *error = nullptr;
-		REQUIRE(open("another interface", &options, &error) == nullptr);
-		REQUIRE(error);
-		auto *made = open(VIBESPATIAL_ENGINE_INTERFACE, &options, &error);
-		REQUIRE(made);
-		std::string why;
-		if (!made->WaitForDevice(60, why)) {
-			WARN("no device: " << why);
-			return nullptr;
-		}
-		return made;
-	}();
-	return engine;
-}
 
 std::vector<Box> RandomBoxes(size_t count, unsigned seed, double size, double empty_share) {
 	std::mt19937_64 random(seed);

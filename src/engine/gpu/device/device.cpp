@@ -1,6 +1,7 @@
 #include "engine/gpu/device/device.hpp"
 
 #include "engine/gpu/device/check.hpp"
+#include "engine/gpu/device/faults.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -36,7 +37,7 @@ CudaEngine::CudaEngine(const GpuOptions &options)
                                         std::chrono::system_clock::now().time_since_epoch())
                                         .count()),
       libraries(options), precompiler(options, libraries, epoch), options(options), primitives(libraries),
-      streams(std::make_unique<StreamPool>()) {
+      streams(std::make_unique<StreamPool>()), resident(options.resident_limit) {
 	current = this;
 	std::atexit(ShutdownAtExit);
 	coming_up = BackgroundThread([this] {
@@ -203,7 +204,7 @@ void CudaEngine::MakeMemory() {
 }
 
 size_t CudaEngine::FreeCaches() {
-	return streams->FreeTemporaries();
+	return resident.Free() + streams->FreeTemporaries();
 }
 
 std::shared_ptr<DeviceMemory> CudaEngine::CurrentMemory() {
@@ -275,8 +276,9 @@ void CudaEngine::Configure(const GpuOptions &new_options) {
 	if (memory_changed && held) {
 		// Work in progress keeps the memory it has; idle caches would keep it for ever
 		CheckCuda(cudaSetDevice(options.device), "the device");
-		streams->FreeTemporaries();
+		FreeCaches();
 	}
+	resident.SetLimit(new_options.resident_limit);
 	{
 		std::lock_guard<std::mutex> guard(lock);
 		options = new_options;
@@ -305,6 +307,7 @@ std::vector<GpuMemoryRow> CudaEngine::Memory() {
 	if (auto held = CurrentMemory()) {
 		held->Report(rows);
 	}
+	resident.Report(rows);
 	streams->Report(rows);
 	return rows;
 }
@@ -346,9 +349,14 @@ void CudaEngine::Launch(const char *unit, const char *entry_point, uint64_t thre
 	if (blocks > 0x7fffffff) {
 		throw GpuError(std::string(entry_point) + ": more items than one launch can take");
 	}
+	Faults::Get().Check(Fault::LAUNCH);
 	CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(Kernel(unit, entry_point)),
 	                           dim3(static_cast<unsigned>(blocks)), dim3(BLOCK), arguments, 0, stream.Handle()),
 	          entry_point);
+}
+
+void CudaEngine::UseDevice() {
+	CheckCuda(cudaSetDevice(options.device), "the device");
 }
 
 void CudaEngine::Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times) {
@@ -369,7 +377,7 @@ void CudaEngine::Need(const std::vector<std::string> &names, const char *request
 			throw GpuError(error);
 		}
 	}
-	CheckCuda(cudaSetDevice(options.device), "the device");
+	UseDevice();
 	times.wait_ms = EndStep("query", "wait for kernels", begin);
 }
 

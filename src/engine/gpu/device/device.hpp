@@ -7,6 +7,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/gpu/device/memory.hpp"
+#include "engine/gpu/device/resident.hpp"
 #include "engine/gpu/device/primitives.hpp"
 #include "engine/gpu/device/stream.hpp"
 #include "engine/gpu/libraries.hpp"
@@ -43,7 +44,22 @@ public:
 	void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes, uint32_t *status,
 	               GpuTimes &times) override;
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) override;
+	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override;
+	std::shared_ptr<GpuBuild> NewBuild() override;
+	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override;
+	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override;
 	std::vector<std::string> SelfTest() override;
+
+	// For the work that is done in other files
+	std::shared_ptr<DeviceMemory> CurrentMemory();
+	StreamPool &Streams() {
+		return *streams;
+	}
+	//! Waits for the device and these kernels as long as a consumer may; throws GpuError
+	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
+	cudaKernel_t Kernel(const char *unit, const char *entry_point);
+	//! Of this thread, the device that the engine works on
+	void UseDevice();
 
 private:
 	enum class State { COMING, UP, ABSENT };
@@ -55,12 +71,8 @@ private:
 	void BringUp();
 	//! The payload of a kernel onto the device
 	void Load(const std::string &name, bool is_unit, const std::string &payload);
-	//! Waits for the device and these kernels as long as a consumer may; throws GpuError
-	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
-	cudaKernel_t Kernel(const char *unit, const char *entry_point);
 	//! One thread for each of `threads`
 	void Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream, void **arguments);
-	std::shared_ptr<DeviceMemory> CurrentMemory();
 	void MakeMemory();
 	size_t FreeCaches();
 
@@ -78,6 +90,7 @@ private:
 	std::map<std::string, cudaLibrary_t> units;
 	Primitives primitives;
 	std::unique_ptr<StreamPool> streams;
+	ResidentBuilds resident;
 	std::mutex steps_lock;
 	std::deque<GpuStep> steps;
 	bool libraries_open = false;

@@ -1,5 +1,7 @@
 #include "engine/gpu/device/memory.hpp"
 
+#include "engine/gpu/device/faults.hpp"
+
 #include "engine/gpu/device/check.hpp"
 
 #include <algorithm>
@@ -63,10 +65,11 @@ bool DeviceMemory::OnFailure(std::size_t, void *self) {
 
 rmm::device_buffer DeviceMemory::Allocate(size_t bytes, rmm::cuda_stream_view stream) {
 	retries = 0;
+	Faults::Get().Check(Fault::ALLOCATION);
 	try {
 		return rmm::device_buffer(bytes, stream, *statistics);
 	} catch (const rmm::bad_alloc &) {
-		throw GpuError("the device has no " + std::to_string(bytes) + " bytes left: " + std::to_string(Used()) +
+		throw GpuMemoryError("the device has no " + std::to_string(bytes) + " bytes left: " + std::to_string(Used()) +
 		               " of " + std::to_string(limit) + " are in use (SET vibe_gpu_memory_limit)");
 	} catch (const std::exception &exception) {
 		throw GpuError(std::string("device memory: ") + exception.what());

@@ -9,8 +9,12 @@ namespace vibespatial {
 
 DeviceStream::DeviceStream() {
 	CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+}
+
+void DeviceStream::MakeSlots() {
 	void *memory = nullptr;
 	CheckCuda(cudaMallocHost(&memory, SLOTS * SLOT_BYTES), "pinned memory");
+	pinned_bytes += SLOTS * SLOT_BYTES;
 	for (size_t i = 0; i < SLOTS; i++) {
 		slots[i] = static_cast<char *>(memory) + i * SLOT_BYTES;
 		CheckCuda(cudaEventCreateWithFlags(&slot_done[i], cudaEventDisableTiming), "an event");
@@ -18,12 +22,37 @@ DeviceStream::DeviceStream() {
 	}
 }
 
+void *DeviceStream::Pinned(size_t number, size_t bytes) {
+	if (pinned.size() <= number) {
+		pinned.resize(number + 1);
+	}
+	auto &memory = pinned[number];
+	if (memory.bytes < bytes) {
+		cudaFreeHost(memory.at);
+		pinned_bytes -= memory.bytes;
+		memory = PinnedMemory {};
+		CheckCuda(cudaMallocHost(&memory.at, bytes), "pinned memory");
+		memory.bytes = bytes;
+		pinned_bytes += bytes;
+	}
+	return memory.at;
+}
+
+size_t DeviceStream::PinnedBytes() {
+	return pinned_bytes;
+}
+
 DeviceStream::~DeviceStream() {
 	temporaries.clear();
-	for (auto event : slot_done) {
-		cudaEventDestroy(event);
+	if (slots[0]) {
+		for (auto event : slot_done) {
+			cudaEventDestroy(event);
+		}
+		cudaFreeHost(slots[0]);
 	}
-	cudaFreeHost(slots[0]);
+	for (auto &memory : pinned) {
+		cudaFreeHost(memory.at);
+	}
 	cudaStreamDestroy(stream);
 }
 
@@ -36,6 +65,9 @@ void DeviceStream::WithSlot(USE &&use) {
 	size_t slot;
 	{
 		std::unique_lock<std::mutex> guard(slots_lock);
+		if (!slots[0]) {
+			MakeSlots();
+		}
 		slot_free.wait(guard, [&] { return !free_slots.empty(); });
 		// The one that was used longest ago
 		slot = free_slots.front();
@@ -145,6 +177,7 @@ StreamPool::Lease::~Lease() {
 		auto &peak = pool.peaks[entry.first];
 		peak = std::max(peak, entry.second.bytes);
 	}
+	pool.pinned[stream.get()] = stream->PinnedBytes();
 	pool.idle.push_back(std::move(stream));
 }
 
@@ -184,8 +217,11 @@ void StreamPool::Report(std::vector<GpuMemoryRow> &rows) {
 		entry.second.detail = entry.first;
 		rows.push_back(entry.second);
 	}
-	const uint64_t pinned = made * DeviceStream::SLOTS * DeviceStream::SLOT_BYTES;
-	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", pinned, pinned, made});
+	uint64_t bytes = 0;
+	for (auto &entry : pinned) {
+		bytes += entry.second;
+	}
+	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", bytes, bytes, made});
 }
 
 } // namespace vibespatial

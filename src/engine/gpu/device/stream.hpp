@@ -9,6 +9,7 @@
 #include "engine/cpu/parallel.hpp"
 #include "engine/gpu/device/memory.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -39,6 +40,10 @@ public:
 	void CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
 	void Synchronize();
 
+	//! Pinned memory of the host that stays with the stream, by number; what was there is lost when it has to grow
+	void *Pinned(size_t number, size_t bytes);
+	size_t PinnedBytes();
+
 	//! Temporary storage of a primitive; valid until the next call for the same one
 	void *Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory);
 	size_t FreeTemporaries();
@@ -49,6 +54,7 @@ public:
 	static constexpr size_t SLOTS = 16;
 
 private:
+	void MakeSlots();
 	//! Uses a slot, when the device is done with it
 	template <class USE>
 	void WithSlot(USE &&use);
@@ -57,8 +63,15 @@ private:
 	std::mutex slots_lock;
 	std::condition_variable slot_free;
 	std::vector<size_t> free_slots;
+	//! Taken from the system when the first of them is used
 	char *slots[SLOTS] = {};
 	cudaEvent_t slot_done[SLOTS] = {};
+	struct PinnedMemory {
+		void *at = nullptr;
+		size_t bytes = 0;
+	};
+	std::vector<PinnedMemory> pinned;
+	std::atomic<size_t> pinned_bytes {0};
 	std::mutex temporaries_lock;
 	std::map<std::string, rmm::device_buffer> temporaries;
 };
@@ -94,6 +107,8 @@ private:
 	std::mutex lock;
 	std::vector<std::unique_ptr<DeviceStream>> idle;
 	size_t made = 0;
+	//! Of the streams when they were last given back
+	std::map<const DeviceStream *, size_t> pinned;
 	//! High-water marks of primitives, over all streams
 	std::map<std::string, uint64_t> peaks;
 };

@@ -1,0 +1,799 @@
+#include "duckdb/operators/device_join.hpp"
+
+#include "duckdb/settings.hpp"
+#include "engine/cpu/prepared.hpp"
+#include "engine/gpu_runtime.hpp"
+#include "engine/kernel_registry.hpp"
+#include "geometry/error.hpp"
+#include "geometry/wkb.hpp"
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+namespace duckdb {
+
+using vibespatial::DispatchLog;
+using vibespatial::ExecutionMode;
+using vibespatial::GpuError;
+using vibespatial::GpuMemoryError;
+using vibespatial::GpuOutput;
+using vibespatial::GpuTileInput;
+using vibespatial::GpuTileResult;
+using vibespatial::JoinRow;
+using vibespatial::Parallel;
+
+using Clock = std::chrono::steady_clock;
+
+//! Rows of a tile: points, other geometries and their bytes
+static constexpr idx_t POINT_ROWS = 64 * STANDARD_VECTOR_SIZE;
+static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
+static constexpr idx_t SHAPE_BYTES = 16 << 20;
+//! Tiles that are too large for the device are halved so often
+static constexpr idx_t MAX_HALVES = 4;
+//! Counts are read for all build rows after each tile: with more of them, pairs are less to read
+static constexpr idx_t MAX_COUNTED_ROWS = POINT_ROWS / 4;
+
+//===----------------------------------------------------------------------===//
+// The join
+//===----------------------------------------------------------------------===//
+static GpuOutput OutputOf(const PhysicalSpatialJoin &op) {
+	if (op.residual) {
+		return GpuOutput::PAIRS;
+	}
+	if (op.has_aggregate) {
+		bool counted = op.join_type == JoinType::INNER && op.probe_groups.empty();
+		for (auto &argument : op.arguments) {
+			counted &= !argument.from_probe;
+		}
+		return counted ? GpuOutput::COUNTS : GpuOutput::PAIRS;
+	}
+	bool one_is_enough =
+	    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
+	return one_is_enough ? GpuOutput::FOUND : GpuOutput::PAIRS;
+}
+
+DeviceJoin::DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op)
+    : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), op(op), output(OutputOf(op)),
+      key_work(ThreadCount(context), CancelPoll(context)), cell_work(ThreadCount(context), CancelPoll(context)),
+      row_work(ThreadCount(context), CancelPoll(context)), begin(Clock::now()) {
+}
+
+DeviceJoin::~DeviceJoin() {
+	Finish();
+}
+
+void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows, bool in_parts) {
+	decision = vibespatial::Decide(mode, vibespatial::FindKernel("join_pairs"), probe_rows, GetGpuMinRows(context));
+	event = NewEvent("join_pairs");
+	event.selected = ToText(decision.selected);
+	event.reason = decision.reason;
+	if (decision.selected != ExecutionMode::GPU) {
+		return;
+	}
+	if (in_parts) {
+		event.reason = "the build side is joined in parts, which the CPU does";
+		return;
+	}
+	if (build_rows == 0) {
+		event.reason = "the build side has no rows";
+		return;
+	}
+	if (output == GpuOutput::COUNTS && build_rows > MAX_COUNTED_ROWS) {
+		output = GpuOutput::PAIRS;
+	}
+	active = true;
+}
+
+void DeviceJoin::SetBuild(SpatialBuild &build_p) {
+	build = build_p;
+	if (active && build->Index().EmptyRowsMatter()) {
+		event.reason = "EMPTY rows of the build side are at distance 0 of all others, which the CPU finds";
+		active = false;
+	}
+	if (active) {
+		try {
+			if (!decision.engine) {
+				throw GpuError("no GPU engine is open");
+			}
+			event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
+		} catch (const GpuError &error) {
+			Fail(error);
+		}
+	}
+}
+
+void DeviceJoin::Fail(const std::exception &error) {
+	lock_guard<mutex> guard(lock);
+	active = false;
+	if (failure.empty()) {
+		failure = error.what();
+	}
+	if (mode == ExecutionMode::GPU) {
+		FailOnDevice("find the pairs", failure);
+	}
+}
+
+//! Two products of 64 bits, folded: what all bytes that were added come to, different for different ones but for one chance
+//! in 2^64 and more
+class ContentHash {
+public:
+	explicit ContentHash(uint64_t seed) : low(seed ^ 0x9e3779b97f4a7c15ULL), high(~seed * 0xc2b2ae3d27d4eb4fULL | 1) {
+	}
+	void Add(uint64_t word) {
+		low = Fold(low ^ word, 0xe7037ed1a0b428dbULL ^ high);
+		high = Fold(high + word, 0x8ebc6af09c88c6e3ULL ^ low);
+	}
+	void Add(const_data_ptr_t data, idx_t size) {
+		Add(size);
+		for (; size >= sizeof(uint64_t); data += sizeof(uint64_t), size -= sizeof(uint64_t)) {
+			Add(Load<uint64_t>(data));
+		}
+		uint64_t last = 0;
+		memcpy(&last, data, size);
+		Add(last);
+	}
+	vibespatial::BuildKey Key() const {
+		return vibespatial::BuildKey {low, high};
+	}
+
+private:
+	static uint64_t Fold(uint64_t a, uint64_t b) {
+		auto product = static_cast<unsigned __int128>(a) * b;
+		return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+	}
+	uint64_t low;
+	uint64_t high;
+};
+
+void DeviceJoin::PrepareBuild() {
+	key_work.Run([&](Parallel &parallel) {
+		// Not the same in any two processes: no data can be made to clash
+		static const uint64_t seed = (uint64_t(std::random_device()()) << 32) ^ std::random_device()();
+		constexpr idx_t ROWS_PER_STEP = 1024;
+		auto rows = build->Count();
+		vector<vibespatial::BuildKey> keys((rows + ROWS_PER_STEP - 1) / ROWS_PER_STEP);
+		parallel.For(keys.size(), [&](size_t step) {
+			ContentHash hash(seed);
+			for (idx_t i = step * ROWS_PER_STEP; i < MinValue<idx_t>(rows, (step + 1) * ROWS_PER_STEP); i++) {
+				auto location = build->Location(i);
+				auto row = op.GeometryOf(location);
+				hash.Add(row.data ? row.data : const_data_ptr_cast(""), row.data ? row.size : 0);
+				hash.Add(row.data != nullptr);
+				if (op.limit_column != DConstants::INVALID_INDEX) {
+					hash.Add(vibe::Bits(op.LimitOf(location)));
+				}
+			}
+			keys[step] = hash.Key();
+		});
+		ContentHash all(seed);
+		for (auto &part : keys) {
+			all.Add(part.low);
+			all.Add(part.high);
+		}
+		// The boxes of the tree and what is in the cells depend on the condition, too
+		auto &condition = build->Index().Condition();
+		for (auto &term : condition.any_of) {
+			all.Add(uint64_t(term.kind) | uint64_t(term.predicate) << 8 | uint64_t(term.empty_is_near) << 16);
+		}
+		all.Add(uint64_t(condition.limit_from) | uint64_t(condition.compared) << 8 | uint64_t(condition.strict) << 9);
+		key = all.Key();
+		device_build = decision.engine->FindBuild(key);
+		was_resident = device_build != nullptr;
+		if (!device_build) {
+			device_build = decision.engine->NewBuild();
+		}
+	});
+}
+
+bool DeviceJoin::PrepareCells() {
+	PrepareBuild();
+	if (device_build->HasCells()) {
+		return true;
+	}
+	auto cells = build->Index().CellsForDevice();
+	if (!cells) {
+		return false;
+	}
+	cell_work.Run([&](Parallel &parallel) {
+		device_build->SetCells(cells->GetPieces(), build->Count(), parallel);
+		decision.engine->KeepBuild(key, device_build);
+	});
+	return true;
+}
+
+void DeviceJoin::PrepareRows() {
+	PrepareBuild();
+	if (device_build->HasRows()) {
+		return;
+	}
+	row_work.Run([&](Parallel &parallel) {
+		vibespatial::GpuRows rows;
+		build->Index().ExportRows(rows, parallel);
+		device_build->SetRows(rows, parallel);
+		decision.engine->KeepBuild(key, device_build);
+	});
+}
+
+void DeviceJoin::AddTiles(vector<unique_ptr<DeviceTile>> tiles) {
+	lock_guard<mutex> guard(lock);
+	for (auto &tile : tiles) {
+		rest.push_back(std::move(tile));
+	}
+}
+
+void DeviceJoin::AddCounts(const vector<uint64_t> &more) {
+	lock_guard<mutex> guard(lock);
+	if (counts.size() < more.size()) {
+		counts.resize(more.size());
+	}
+	for (idx_t i = 0; i < more.size(); i++) {
+		counts[i] += more[i];
+	}
+}
+
+void DeviceJoin::AddTo(vibespatial::JoinCounts &total) {
+	lock_guard<mutex> guard(lock);
+	total.Add(join_counts);
+}
+
+void DeviceJoin::Finish() {
+	lock_guard<mutex> guard(lock);
+	if (finished || mode == ExecutionMode::CPU) {
+		return;
+	}
+	finished = true;
+	event.actual = tiles_done > 0 ? "gpu" : "cpu";
+	if (!failure.empty()) {
+		event.fallback = mode != ExecutionMode::GPU;
+		event.actual = mode == ExecutionMode::GPU ? "none" : "cpu";
+		event.reason = failure + (tiles_done > 0 ? " (after " + to_string(tiles_done) + " tiles)" : "");
+	} else if (tiles_on_cpu > 0) {
+		event.reason += "; " + to_string(tiles_on_cpu) + " parts of tiles on the CPU, for lack of device memory";
+	}
+	if (open_pairs > 0) {
+		event.reason += "; " + to_string(open_pairs) + " pairs decided by the CPU";
+	}
+	if (was_resident) {
+		event.reason += "; the build side was on the device";
+	}
+	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+	if (event.requested != "cpu" && !event.kernel.empty()) {
+		DispatchLog::Get().Add(event);
+	}
+}
+
+string DeviceJoin::Describe() {
+	lock_guard<mutex> guard(lock);
+	if (tiles_done == 0) {
+		return "cpu (" + (failure.empty() ? event.reason : failure) + ")";
+	}
+	return StringUtil::Format("gpu (%s): %llu tiles, %.1f ms to the device, %.1f kernels, %.1f back, summed over "
+	                          "tiles that overlap; %llu pairs left to the CPU",
+	                          failure.empty() ? event.reason : failure, tiles_done, event.to_device_ms,
+	                          event.kernel_ms, event.from_device_ms, open_pairs);
+}
+
+string DeviceJoin::DescribePlan(ClientContext &context, idx_t probe_rows, idx_t build_rows) {
+	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("join_pairs"), probe_rows, GetGpuMinRows(context));
+	if (decision.selected == ExecutionMode::GPU) {
+		return "gpu (" + decision.reason + ")";
+	}
+	return IndexDispatch::DescribePlan(context, build_rows);
+}
+
+//===----------------------------------------------------------------------===//
+// A tile
+//===----------------------------------------------------------------------===//
+DeviceTile::DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join)
+    : context(context), op(op), join(join) {
+}
+
+DeviceTile::~DeviceTile() = default;
+
+bool DeviceTile::IsFull() const {
+	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes.size() >= SHAPE_BYTES : count >= POINT_ROWS;
+}
+
+idx_t DeviceTile::ChunkCount() const {
+	return (count + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
+}
+
+void DeviceTile::Clear() {
+	kind = Kind::NOTHING;
+	count = 0;
+	launched = false;
+	shapes.Clear();
+	bytes.clear();
+	offsets.clear();
+	limits.clear();
+	cpu_rows.clear();
+	pairs.clear();
+	found.clear();
+	for (auto &chunk : chunks) {
+		chunk->Reset();
+	}
+}
+
+bool DeviceTile::AllPoints(const JoinRow *rows, idx_t begin, idx_t end) const {
+	vibe::Vec2 point;
+	for (idx_t i = begin; i < end; i++) {
+		if (rows[i].data && !vibespatial::TryReadPoint(rows[i].data, rows[i].size, point)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_limits, idx_t begin) {
+	auto end = input.size();
+	if (kind == Kind::NOTHING) {
+		kind = AllPoints(rows, begin, end) ? Kind::POINTS : Kind::SHAPES;
+		if (kind == Kind::POINTS) {
+			try {
+				if (join.IsActive() && !tile) {
+					join.PrepareBuild();
+					tile = join.decision.engine->NewTile(join.device_build, op.condition);
+				}
+				if (tile) {
+					points = tile->Points(POINT_ROWS);
+				}
+			} catch (const GpuError &error) {
+				tile.reset();
+				join.Fail(error);
+			}
+			if (!tile) {
+				own_points.resize(POINT_ROWS);
+				points = own_points.data();
+			}
+		}
+	}
+	auto before = count;
+	if (kind == Kind::POINTS) {
+		end = MinValue<idx_t>(end, begin + POINT_ROWS - count);
+		constexpr double NOWHERE = std::numeric_limits<double>::quiet_NaN();
+		for (auto i = begin; i < end; i++) {
+			vibe::Vec2 point;
+			if (!rows[i].data) {
+				point = vibe::Vec2 {NOWHERE, NOWHERE};
+			} else if (!vibespatial::TryReadPoint(rows[i].data, rows[i].size, point)) {
+				end = i; // for another tile
+				break;
+			}
+			points[count++] = point;
+		}
+	} else {
+		for (auto i = begin; i < end; i++) {
+			if (IsFull()) {
+				end = i;
+				break;
+			}
+			AddShape(rows[i], row_limits ? row_limits + i : nullptr);
+			count++;
+		}
+	}
+	if (row_limits) {
+		limits.insert(limits.end(), row_limits + begin, row_limits + end);
+	}
+	if (join.Output() != GpuOutput::COUNTS && end > begin) {
+		count = before;
+		Collect(input, begin, end - begin);
+		count = before + (end - begin);
+	}
+	return end - begin;
+}
+
+void DeviceTile::AddShape(const JoinRow &row, const double *limit) {
+	auto &index = join.Build().Index();
+	offsets.push_back(bytes.size());
+	if (!row.data) {
+		shapes.AddNothing();
+		return;
+	}
+	bytes.insert(bytes.end(), row.data, row.data + row.size);
+	vibe::Box box;
+	auto probe = index.ReadProbe(row, box);
+	auto part = limit ? *limit : op.condition.limit_from == vibespatial::JoinLimit::CONSTANT ? op.condition.limit : 0;
+	auto reach = op.condition.Effective(part);
+	if (probe == vibespatial::JoinIndex::ProbeRow::EMPTY) {
+		if (index.EmptyProbesMatter()) {
+			cpu_rows.push_back(NumericCast<uint32_t>(count));
+		}
+		shapes.AddNothing();
+		return;
+	}
+	if (!(reach > 0 ? vibe::Grow(box, reach) : box).Intersects(index.Bounds())) {
+		shapes.AddNothing();
+		return;
+	}
+	if (probe == vibespatial::JoinIndex::ProbeRow::BOX) {
+		shapes.AddBox(box);
+		return;
+	}
+	try {
+		vibespatial::BuildShape(row.data, row.size, batch, shape);
+		shapes.Add(shape.View());
+	} catch (const vibespatial::GeometryError &) {
+		// Wrong, but perhaps never looked at: the CPU knows
+		shapes.AddUnknown(box);
+	}
+}
+
+void DeviceTile::Collect(DataChunk &input, idx_t begin, idx_t size) {
+	auto at = count;
+	while (size > 0) {
+		auto number = at / STANDARD_VECTOR_SIZE, offset = at % STANDARD_VECTOR_SIZE;
+		if (number == chunks.size()) {
+			auto chunk = make_uniq<DataChunk>();
+			chunk->Initialize(Allocator::Get(context), input.GetTypes(), op.buffered_columns);
+			chunks.push_back(std::move(chunk));
+		}
+		auto &chunk = *chunks[number];
+		auto some = MinValue<idx_t>(size, STANDARD_VECTOR_SIZE - offset);
+		for (idx_t column = 0; column < input.ColumnCount(); column++) {
+			if (op.buffered_columns[column]) {
+				VectorOperations::Copy(input.data[column], chunk.data[column], begin + some, begin, offset);
+			}
+		}
+		chunk.SetCardinality(offset + some);
+		at += some;
+		begin += some;
+		size -= some;
+	}
+}
+
+JoinRow DeviceTile::Row(idx_t row) {
+	if (kind == Kind::POINTS) {
+		throw InternalException("points have no bytes");
+	}
+	auto end = row + 1 < offsets.size() ? offsets[row + 1] : bytes.size();
+	if (end == offsets[row]) {
+		return JoinRow {nullptr, 0};
+	}
+	return JoinRow {bytes.data() + offsets[row], NumericCast<uint32_t>(end - offsets[row])};
+}
+
+GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
+	GpuTileInput input;
+	input.first = first;
+	input.count = size;
+	input.shapes = kind == Kind::SHAPES ? &shapes : nullptr;
+	input.limits = limits.empty() ? nullptr : limits.data();
+	input.output = join.Output();
+	input.use_cells = use_cells;
+	return input;
+}
+
+void DeviceTile::Launch() {
+	if (count == 0 || !join.IsActive()) {
+		return;
+	}
+	try {
+		// Cells where points can ask them, rows otherwise
+		use_cells = kind == Kind::POINTS && join.PrepareCells();
+		if (!use_cells) {
+			join.PrepareRows();
+		}
+		if (!tile) {
+			tile = join.decision.engine->NewTile(join.device_build, op.condition);
+			if (kind == Kind::POINTS) {
+				memcpy(tile->Points(POINT_ROWS), points, count * sizeof(vibe::Vec2));
+				points = tile->Points(POINT_ROWS);
+			}
+		}
+		tile->Begin(Input(0, count));
+		launched = true;
+	} catch (const GpuMemoryError &) {
+		// Finish() tries with less
+	} catch (const GpuError &error) {
+		join.Fail(error);
+	}
+}
+
+void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
+	counted = counted_p;
+	pairs.clear();
+	found.assign(join.Output() == GpuOutput::FOUND ? count : 0, 0);
+	if (counted && counted->size() < join.Build().Count()) {
+		counted->resize(join.Build().Count());
+	}
+	if (count == 0) {
+		return;
+	}
+	if (launched) {
+		launched = false;
+		try {
+			Use(tile->Finish(), 0, count);
+		} catch (const GpuMemoryError &) {
+			RunHalves(0, count, 0);
+		} catch (const GpuError &error) {
+			join.Fail(error);
+			RunOnCpu(0, count);
+		}
+	} else if (join.IsActive()) {
+		RunHalves(0, count, 0);
+	} else {
+		RunOnCpu(0, count);
+	}
+	if (!cpu_rows.empty()) {
+		RunRowsOnCpu(cpu_rows);
+	}
+	if (join.Output() == GpuOutput::PAIRS) {
+		SortPairs();
+	}
+}
+
+//! Half as much at a time, and less, until it fits
+void DeviceTile::RunHalves(idx_t first, idx_t size, idx_t depth) {
+	if (depth >= MAX_HALVES || size < 2 || !tile || !join.IsActive()) {
+		RunOnCpu(first, size);
+		lock_guard<mutex> guard(join.lock);
+		join.tiles_on_cpu++;
+		return;
+	}
+	for (auto half : {idx_t(0), size / 2}) {
+		auto begin = first + half, some = half == 0 ? size / 2 : size - size / 2;
+		try {
+			if (context.IsInterrupted()) {
+				throw InterruptException();
+			}
+			tile->Begin(Input(begin, some));
+			Use(tile->Finish(), begin, some);
+		} catch (const GpuMemoryError &) {
+			RunHalves(begin, some, depth + 1);
+		} catch (const GpuError &error) {
+			join.Fail(error);
+			RunOnCpu(begin, some);
+		}
+	}
+}
+
+void DeviceTile::AddPair(uint32_t probe, uint32_t build) {
+	if (counted) {
+		(*counted)[build]++;
+	} else if (join.Output() == GpuOutput::FOUND) {
+		found[probe] = 1;
+	} else {
+		pairs.push_back(Pair {probe, build});
+	}
+}
+
+//! Nothing of a result is taken before all of it is known to be there
+void DeviceTile::Use(const GpuTileResult &result, idx_t first, idx_t size) {
+	if (result.open > 0) {
+		if (!cpu_probe) {
+			cpu_probe = make_uniq<vibespatial::JoinProbe>(join.Build().Index(), CancelPoll(context));
+		}
+		// By rows of the tile: a shape is built once for all its pairs
+		vector<Pair> open(result.open);
+		for (idx_t i = 0; i < result.open; i++) {
+			open[i] = Pair {result.open_probe[i], result.open_build[i]};
+		}
+		std::sort(open.begin(), open.end(), [](const Pair &a, const Pair &b) {
+			return a.probe != b.probe ? a.probe < b.probe : a.build < b.build;
+		});
+		std::vector<JoinRow> rows;
+		std::vector<double> row_limits;
+		std::vector<vibespatial::PointBytes> wkb;
+		vector<uint32_t> place(open.size());
+		uint32_t last = 0;
+		for (idx_t i = 0; i < open.size(); i++) {
+			if (i == 0 || open[i].probe != last) {
+				last = open[i].probe;
+				if (kind == Kind::POINTS) {
+					wkb.push_back(vibespatial::WritePoint(points[last]));
+					rows.push_back(JoinRow {nullptr, sizeof(vibespatial::PointBytes)});
+				} else {
+					rows.push_back(Row(last));
+				}
+				if (!limits.empty()) {
+					row_limits.push_back(limits[last]);
+				}
+			}
+			place[i] = NumericCast<uint32_t>(rows.size() - 1);
+		}
+		for (idx_t i = 0; i < wkb.size(); i++) {
+			rows[i].data = wkb[i].data();
+		}
+		cpu_probe->BeginTests(rows.data(), rows.size(), row_limits.empty() ? nullptr : row_limits.data());
+		for (idx_t i = 0; i < open.size(); i++) {
+			if (cpu_probe->Test(place[i], open[i].build)) {
+				AddPair(open[i].probe, open[i].build);
+			}
+		}
+	}
+	for (idx_t i = 0; i < result.pairs; i++) {
+		pairs.push_back(Pair {result.probe[i], result.build[i]});
+	}
+	for (idx_t i = 0; result.counts && i < counted->size(); i++) {
+		(*counted)[i] += result.counts[i];
+	}
+	for (idx_t i = 0; result.found && i < size; i++) {
+		found[first + i] |= result.found[i];
+	}
+	lock_guard<mutex> guard(join.lock);
+	join.tiles_done++;
+	join.open_pairs += result.open;
+	join.join_counts.candidates += result.candidates;
+	(use_cells ? join.join_counts.cell_hits : join.join_counts.exact_tests) +=
+	    use_cells ? result.pairs : result.candidates;
+	auto &event = join.event;
+	event.rows += size;
+	event.bytes_to_device += result.times.bytes_to_device;
+	event.bytes_from_device += result.times.bytes_from_device;
+	event.to_device_ms += result.times.to_device_ms;
+	event.kernel_ms += result.times.kernel_ms;
+	event.from_device_ms += result.times.from_device_ms;
+}
+
+void DeviceTile::RunOnCpu(idx_t first, idx_t size) {
+	vector<uint32_t> rows(size);
+	for (idx_t i = 0; i < size; i++) {
+		rows[i] = NumericCast<uint32_t>(first + i);
+	}
+	// These come in any case
+	idx_t kept = 0;
+	for (auto row : rows) {
+		if (!std::binary_search(cpu_rows.begin(), cpu_rows.end(), row)) {
+			rows[kept++] = row;
+		}
+	}
+	rows.resize(kept);
+	RunRowsOnCpu(rows);
+}
+
+void DeviceTile::RunRowsOnCpu(const vector<uint32_t> &tile_rows) {
+	vibespatial::JoinProbe probe(join.Build().Index(), CancelPoll(context));
+	probe.SetFirstOnly(join.Output() == GpuOutput::FOUND);
+	probe.SetOrdered(op.deterministic);
+	std::vector<JoinRow> rows;
+	std::vector<double> row_limits;
+	std::vector<vibespatial::PointBytes> wkb(kind == Kind::POINTS ? STANDARD_VECTOR_SIZE : 0);
+	uint32_t probe_rows[STANDARD_VECTOR_SIZE], build_rows[STANDARD_VECTOR_SIZE];
+	for (idx_t begin = 0; begin < tile_rows.size(); begin += STANDARD_VECTOR_SIZE) {
+		auto size = MinValue<idx_t>(STANDARD_VECTOR_SIZE, tile_rows.size() - begin);
+		rows.clear();
+		row_limits.clear();
+		for (idx_t i = 0; i < size; i++) {
+			auto row = tile_rows[begin + i];
+			if (kind == Kind::SHAPES) {
+				rows.push_back(Row(row));
+			} else if (points[row].x != points[row].x) {
+				rows.push_back(JoinRow {nullptr, 0});
+			} else {
+				wkb[i] = vibespatial::WritePoint(points[row]);
+				rows.push_back(JoinRow {wkb[i].data(), sizeof(vibespatial::PointBytes)});
+			}
+			if (!limits.empty()) {
+				row_limits.push_back(limits[row]);
+			}
+		}
+		probe.Begin(rows.data(), size, row_limits.empty() ? nullptr : row_limits.data(), nullptr);
+		while (auto some = probe.Next(probe_rows, build_rows, STANDARD_VECTOR_SIZE)) {
+			for (idx_t i = 0; i < some; i++) {
+				AddPair(tile_rows[begin + probe_rows[i]], build_rows[i]);
+			}
+		}
+	}
+	lock_guard<mutex> guard(join.lock);
+	join.join_counts.Add(probe.counts);
+}
+
+//! By chunk
+void DeviceTile::SortPairs() {
+	chunk_begin.assign(ChunkCount() + 1, 0);
+	for (auto &pair : pairs) {
+		chunk_begin[pair.probe / STANDARD_VECTOR_SIZE + 1]++;
+	}
+	for (idx_t i = 0; i < ChunkCount(); i++) {
+		chunk_begin[i + 1] += chunk_begin[i];
+	}
+	if (op.deterministic) {
+		std::sort(pairs.begin(), pairs.end(), [](const Pair &a, const Pair &b) {
+			return a.probe != b.probe ? a.probe < b.probe : a.build < b.build;
+		});
+	}
+	chunk_probe.resize(pairs.size());
+	chunk_build.resize(pairs.size());
+	auto next = chunk_begin;
+	for (auto &pair : pairs) {
+		auto at = next[pair.probe / STANDARD_VECTOR_SIZE]++;
+		chunk_probe[at] = pair.probe % STANDARD_VECTOR_SIZE;
+		chunk_build[at] = pair.build;
+	}
+}
+
+void DeviceTile::BeginChunk(SpatialProbe &probe, idx_t chunk) {
+	auto &input = *chunks[chunk];
+	if (join.Output() == GpuOutput::FOUND) {
+		probe.BeginFound(join.Build(), input, found.data() + chunk * STANDARD_VECTOR_SIZE);
+		return;
+	}
+	auto begin = chunk_begin[chunk];
+	probe.BeginPairs(join.Build(), input, chunk_probe.data() + begin, chunk_build.data() + begin,
+	                 chunk_begin[chunk + 1] - begin);
+}
+
+//===----------------------------------------------------------------------===//
+// One thread
+//===----------------------------------------------------------------------===//
+DeviceProbe::DeviceProbe(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join)
+    : context(context), op(op), join(join) {
+}
+
+DeviceProbe::~DeviceProbe() = default;
+
+//! The tile that was filled goes to the device; the one that was there comes back
+void DeviceProbe::Swap() {
+	filling->Launch();
+	auto back = std::move(flying);
+	flying = std::move(filling);
+	if (op.deterministic) {
+		// Rows come out before the next ones go in
+		back = std::move(flying);
+	}
+	if (!back) {
+		return;
+	}
+	if (join.Output() == GpuOutput::COUNTS) {
+		back->Finish(counts);
+		back->Clear();
+		spare = std::move(back);
+	} else {
+		back->Finish(nullptr);
+		giving.push_back(std::move(back));
+	}
+}
+
+void DeviceProbe::Add(SpatialProbe &probe, DataChunk &input) {
+	idx_t taken = 0;
+	while (taken < input.size()) {
+		if (!filling) {
+			filling = spare ? std::move(spare) : make_uniq<DeviceTile>(context, op, join);
+		}
+		auto some = filling->Add(input, probe.Geometries(), probe.Limits(), taken);
+		taken += some;
+		if (some == 0 || filling->IsFull() || op.deterministic) {
+			Swap();
+		}
+	}
+}
+
+bool DeviceProbe::NextChunk(SpatialProbe &probe) {
+	while (!giving.empty()) {
+		auto &tile = giving.front();
+		if (next_chunk < tile->ChunkCount()) {
+			tile->BeginChunk(probe, next_chunk++);
+			return true;
+		}
+		tile->Clear();
+		spare = std::move(tile);
+		giving.pop_front();
+		next_chunk = 0;
+	}
+	return false;
+}
+
+void DeviceProbe::Finalize() {
+	if (filling) {
+		filling->Launch();
+	}
+	if (join.Output() == GpuOutput::COUNTS) {
+		for (auto tile : {flying.get(), filling.get()}) {
+			if (tile) {
+				tile->Finish(counts);
+			}
+		}
+		join.AddCounts(counts);
+		return;
+	}
+	vector<unique_ptr<DeviceTile>> tiles;
+	for (auto tile : {&flying, &filling}) {
+		if (*tile && (*tile)->Count() > 0) {
+			tiles.push_back(std::move(*tile));
+		}
+	}
+	join.AddTiles(std::move(tiles));
+}
+
+} // namespace duckdb

@@ -1,0 +1,199 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/device_join.hpp
+//
+// The pairs of a spatial join on the GPU: rows of the probe side are collected into tiles that the device works on while the
+// next ones come. What it cannot do, or fails to, is done again here by the CPU engine.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/operators/index_dispatch.hpp"
+#include "duckdb/operators/spatial_probe.hpp"
+#include "engine/gpu_join.hpp"
+
+#include <deque>
+
+namespace duckdb {
+
+class DeviceTile;
+
+//! Of all threads
+class DeviceJoin : public OperatorDispatch {
+public:
+	DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op);
+	~DeviceJoin();
+
+	//! When the build side is known and before it is built; `probe_rows` is a guess
+	void Decide(idx_t build_rows, idx_t probe_rows, bool in_parts);
+	//! Rows go to the device
+	bool IsActive() const {
+		return active;
+	}
+	//! The build side that tiles are held against
+	void SetBuild(SpatialBuild &build);
+	SpatialBuild &Build() {
+		return *build;
+	}
+	vibespatial::GpuOutput Output() const {
+		return output;
+	}
+
+	//! Of one thread that is done: what it has collected and not given out
+	void AddTiles(vector<unique_ptr<DeviceTile>> tiles);
+	vector<unique_ptr<DeviceTile>> &Tiles() {
+		return rest;
+	}
+	//! How many pairs each build row has
+	void AddCounts(const vector<uint64_t> &counts);
+	const vector<uint64_t> &Counts() const {
+		return counts;
+	}
+
+	//! When all rows have passed: one event
+	void Finish();
+	//! For EXPLAIN ANALYZE
+	string Describe();
+	void AddTo(vibespatial::JoinCounts &total);
+	//! For EXPLAIN: what would be decided now
+	static string DescribePlan(ClientContext &context, idx_t probe_rows, idx_t build_rows);
+
+private:
+	friend class DeviceTile;
+
+	//! The build side on the device, with what points or shapes are asked of. Throws GpuError.
+	void PrepareBuild();
+	bool PrepareCells();
+	void PrepareRows();
+	//! The device failed: in mode gpu an error, else the CPU does the rest
+	void Fail(const std::exception &error);
+
+	const PhysicalSpatialJoin &op;
+	vibespatial::GpuOutput output = vibespatial::GpuOutput::PAIRS;
+	vibespatial::Decision decision;
+	std::atomic<bool> active {false};
+	optional_ptr<SpatialBuild> build;
+
+	vibespatial::SharedWork key_work;
+	vibespatial::SharedWork cell_work;
+	vibespatial::SharedWork row_work;
+	vibespatial::BuildKey key;
+	std::shared_ptr<vibespatial::GpuBuild> device_build;
+	bool was_resident = false;
+
+	mutex lock;
+	vector<unique_ptr<DeviceTile>> rest;
+	vector<uint64_t> counts;
+	vibespatial::DispatchEvent event;
+	vibespatial::JoinCounts join_counts;
+	idx_t tiles_done = 0;
+	idx_t tiles_on_cpu = 0;
+	idx_t open_pairs = 0;
+	string failure;
+	bool finished = false;
+	std::chrono::steady_clock::time_point begin;
+};
+
+//! Some rows of the probe side: collected, held against the build side, given out
+class DeviceTile {
+public:
+	DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join);
+	~DeviceTile();
+
+	idx_t Count() const {
+		return count;
+	}
+	//! Takes rows of a chunk from `begin` on, as many as there is room for; returns how many
+	idx_t Add(DataChunk &input, const vibespatial::JoinRow *rows, const double *row_limits, idx_t begin);
+	bool IsFull() const;
+
+	//! Starts the device on it
+	void Launch();
+	//! Waits, and decides what is left. Afterwards the pairs are known.
+	void Finish(optional_ptr<vector<uint64_t>> counts);
+
+	//! With pairs, chunk by chunk: the rows that were collected, and their pairs
+	idx_t ChunkCount() const;
+	void BeginChunk(SpatialProbe &probe, idx_t chunk);
+	void Clear();
+
+private:
+	enum class Kind : uint8_t { NOTHING, POINTS, SHAPES };
+	struct Pair {
+		uint32_t probe;
+		uint32_t build;
+	};
+
+	bool AllPoints(const vibespatial::JoinRow *rows, idx_t begin, idx_t end) const;
+	void AddShape(const vibespatial::JoinRow &row, const double *limit);
+	void Collect(DataChunk &input, idx_t begin, idx_t size);
+	vibespatial::JoinRow Row(idx_t row);
+	void RunHalves(idx_t first, idx_t size, idx_t depth);
+	void Use(const vibespatial::GpuTileResult &result, idx_t first, idx_t size);
+	void RunOnCpu(idx_t first, idx_t size);
+	void RunRowsOnCpu(const vector<uint32_t> &rows);
+	void AddPair(uint32_t probe, uint32_t build);
+	vibespatial::GpuTileInput Input(idx_t first, idx_t size) const;
+	void SortPairs();
+
+	ClientContext &context;
+	const PhysicalSpatialJoin &op;
+	DeviceJoin &join;
+	std::unique_ptr<vibespatial::GpuTile> tile;
+	Kind kind = Kind::NOTHING;
+	idx_t count = 0;
+	bool launched = false;
+	bool use_cells = false;
+
+	//! Points, where the device can read them, or in memory of our own when there is no device
+	vibe::Vec2 *points = nullptr;
+	std::vector<vibe::Vec2> own_points;
+	vibespatial::PackedShapes shapes;
+	vibespatial::GeometryBatch batch;
+	vibespatial::Shape shape;
+	//! The bytes of shapes, and where each begins
+	std::vector<uint8_t> bytes;
+	std::vector<uint64_t> offsets;
+	std::vector<double> limits;
+	//! That the device would not know
+	vector<uint32_t> cpu_rows;
+
+	//! Columns of the input that are needed later, a standard chunk at a time
+	vector<unique_ptr<DataChunk>> chunks;
+
+	vector<Pair> pairs;
+	vector<idx_t> chunk_begin;
+	vector<uint32_t> chunk_probe;
+	vector<uint32_t> chunk_build;
+	vector<uint8_t> found;
+	optional_ptr<vector<uint64_t>> counted;
+	unique_ptr<vibespatial::JoinProbe> cpu_probe;
+};
+
+//! One thread's tiles: one collects while the other is worked on
+class DeviceProbe {
+public:
+	DeviceProbe(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join);
+	~DeviceProbe();
+
+	//! Takes a chunk, of which `probe` knows the keys
+	void Add(SpatialProbe &probe, DataChunk &input);
+	//! The next chunk to give out is begun in `probe`; false when there is none
+	bool NextChunk(SpatialProbe &probe);
+	//! At the end of the thread
+	void Finalize();
+
+private:
+	void Swap();
+
+	ClientContext &context;
+	const PhysicalSpatialJoin &op;
+	DeviceJoin &join;
+	unique_ptr<DeviceTile> filling;
+	unique_ptr<DeviceTile> flying;
+	//! First to last; there may be several, where kinds of rows change
+	std::deque<unique_ptr<DeviceTile>> giving;
+	unique_ptr<DeviceTile> spare;
+	idx_t next_chunk = 0;
+	vector<uint64_t> counts;
+};
+
+} // namespace duckdb

@@ -1,0 +1,53 @@
+#include "engine/gpu/device/faults.hpp"
+
+#include "engine/engine.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace vibespatial {
+
+static constexpr const char *NAMES[] = {"none", "launch", "allocation", "wait", "lost"};
+
+Faults &Faults::Get() {
+	static Faults faults;
+	return faults;
+}
+
+Faults::Faults() {
+	const char *text = std::getenv("VIBESPATIAL_GPU_FAULT");
+	const char *colon = text ? std::strchr(text, ':') : nullptr;
+	if (!colon) {
+		return;
+	}
+	for (uint8_t i = 1; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+		if (std::string(text, colon) == NAMES[i]) {
+			fault = static_cast<Fault>(i);
+		}
+	}
+	char *end = nullptr;
+	first = std::strtoull(colon + 1, &end, 10);
+	if (*end == '/') {
+		period = std::strtoull(end + 1, nullptr, 10);
+	}
+}
+
+void Faults::CheckSlowly(Fault here) {
+	const bool counts = here == fault || (fault == Fault::LOST && here == Fault::WAIT);
+	const uint64_t now = counts ? ++seen : seen.load();
+	if (fault == Fault::LOST) {
+		if (now >= first) {
+			throw GpuError("the device was lost (VIBESPATIAL_GPU_FAULT)");
+		}
+		return;
+	}
+	if (counts && (now == first || (period > 0 && now > first && (now - first) % period == 0))) {
+		const auto message = std::string("a failed ") + NAMES[static_cast<uint8_t>(fault)] + " (VIBESPATIAL_GPU_FAULT)";
+		if (fault == Fault::ALLOCATION) {
+			throw GpuMemoryError(message);
+		}
+		throw GpuError(message);
+	}
+}
+
+} // namespace vibespatial

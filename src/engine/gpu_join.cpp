@@ -1,0 +1,71 @@
+#include "engine/gpu_join.hpp"
+
+#include "vibe/pairs.h"
+
+#include <cstring>
+
+namespace vibespatial {
+
+template <class T>
+const T *PackedShapes::Append(const T *items, size_t count) {
+	const size_t at = bytes.size(), size = (count * sizeof(T) + 7) / 8 * 8;
+	bytes.resize(at + size);
+	if (count > 0) {
+		std::memcpy(bytes.data() + at, items, count * sizeof(T));
+	}
+	return reinterpret_cast<const T *>(at);
+}
+
+void PackedShapes::Add(const vibe::ShapeView &view) {
+	vibe::ShapeView packed = view;
+	packed.x = Append(view.x, view.vertex_count);
+	packed.y = Append(view.y, view.vertex_count);
+	packed.vertex_ring = Append(view.vertex_ring, view.vertex_count);
+	packed.rings = Append(view.rings, view.ring_count);
+	packed.element_begin = Append(view.element_begin, size_t(view.element_count) + 1);
+	packed.element_box = Append(view.element_box, view.element_count);
+	packed.points = Append(view.points, view.point_count);
+	packed.ends = Append(view.ends, view.end_count);
+	packed.boxes = Append(view.boxes, view.level_begin[view.level_count]);
+	views.push_back(packed);
+}
+
+void PackedShapes::AddBare(const vibe::Box &box, int dimension) {
+	const vibe::u32 zero = 0;
+	vibe::ShapeView bare {};
+	bare.element_begin = &zero;
+	bare.box = box;
+	bare.dimension = dimension;
+	Add(bare);
+}
+
+void PackedShapes::AddNothing() {
+	AddBare(vibe::Box::Empty(), -1);
+}
+
+void PackedShapes::AddBox(const vibe::Box &box) {
+	AddBare(box, 0);
+}
+
+void PackedShapes::AddUnknown(const vibe::Box &box) {
+	AddBare(box, vibe::DIMENSION_UNKNOWN);
+}
+
+vibe::ShapeView PackedShapes::At(vibe::ShapeView view, const uint8_t *base) {
+	auto move = [&](auto *&pointer) {
+		using Pointer = std::remove_reference_t<decltype(pointer)>;
+		pointer = reinterpret_cast<Pointer>(base + reinterpret_cast<uintptr_t>(pointer));
+	};
+	move(view.x);
+	move(view.y);
+	move(view.vertex_ring);
+	move(view.rings);
+	move(view.element_begin);
+	move(view.element_box);
+	move(view.points);
+	move(view.ends);
+	move(view.boxes);
+	return view;
+}
+
+} // namespace vibespatial

@@ -1,0 +1,127 @@
+"""Spatial joins on a GPU engine whose kernels run on the host: the same rows as the CPU's, also where the device fails."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+from test_gpu_runtime import fake, process  # noqa: F401 (fixtures)
+
+TABLES = [
+    "CREATE TABLE areas AS SELECT i AS id, CASE WHEN i % 50 = 7 THEN NULL WHEN i % 50 = 8 THEN ST_GeomFromText('POLYGON EMPTY') "
+    "ELSE ST_MakeEnvelope(i % 40, i // 40, i % 40 + 1 + i % 3, i // 40 + 1) END AS g FROM range(1600) t(i)",
+    "CREATE TABLE points AS SELECT i AS id, CASE WHEN i % 99 = 5 THEN NULL ELSE "
+    "ST_Point((i * 7919 % 8600) / 200, (i * 104729 % 8200) / 200) END AS g FROM range(300000) t(i)",
+    "CREATE TABLE mixed AS SELECT i AS id, CASE i % 5 WHEN 0 THEN ST_MakeEnvelope(i % 37, i % 41, i % 37 + 2, i % 41 + 1.5) "
+    "WHEN 1 THEN NULL WHEN 2 THEN ST_MakeLine(ST_Point(i % 37, i % 41), ST_Point(i % 31, i % 39 + 0.5)) "
+    "ELSE ST_Point((i % 86) / 2, (i % 82) / 2) END AS g FROM range(40000) t(i)",
+]
+QUERIES = [
+    "SELECT count(*) FROM points p JOIN areas a ON ST_Within(p.g, a.g)",
+    "SELECT a.id % 10 AS k, count(*), min(a.id), sum(a.id), avg(a.id) FROM points p JOIN areas a ON ST_Intersects(p.g, a.g) "
+    "GROUP BY k ORDER BY k",
+    "SELECT count(*), sum(p.id * 31 + a.id) FROM points p JOIN areas a ON ST_Within(p.g, a.g) AND p.id % 3 < a.id % 5",
+    "SELECT count(*), sum(p.id), count(a.id) FROM points p LEFT JOIN areas a ON ST_Touches(p.g, a.g)",
+    "SELECT count(*), sum(a.id), count(p.id) FROM points p RIGHT JOIN areas a ON ST_Contains(a.g, p.g) AND p.id % 1000 = 1",
+    "SELECT count(*), sum(p.id) FROM points p SEMI JOIN areas a ON ST_Within(p.g, a.g)",
+    "SELECT count(*), sum(p.id) FROM points p ANTI JOIN areas a ON ST_Within(p.g, a.g)",
+    "SELECT count(*), sum(m.id), sum(a.id) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)",
+    "SELECT count(*), sum(m.id) FROM mixed m WHERE NOT EXISTS (SELECT 1 FROM areas a WHERE ST_Intersects(m.g, a.g))",
+    "SELECT count(*), sum(m.id * 7 + a.id) FROM mixed m JOIN areas a ON ST_DWithin(m.g, a.g, (m.id % 3) / 4)",
+    "SELECT p.id % 4 AS k, count(*), sum(p.id) FROM points p JOIN areas a ON ST_Covers(a.g, p.g) GROUP BY k ORDER BY k",
+    "SELECT count(*) FROM mixed m JOIN mixed n ON m.g && n.g AND m.id < n.id AND n.id < 2000",
+]
+EVENT = ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE kernel = 'join_pairs' "
+         "ORDER BY sequence DESC LIMIT 1")
+
+
+@pytest.fixture(scope="session")
+def expected(extension):
+    import duckdb
+    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
+        connection.execute(f"LOAD '{extension}'")
+        connection.execute("SET vibe_execution_mode = 'cpu'")
+        for sql in TABLES:
+            connection.execute(sql)
+        return [[list(row) for row in connection.execute(sql).fetchall()] for sql in QUERIES]
+
+
+def as_lists(rows):
+    # sum() of integers is a HUGEINT, which JSON has as text or number
+    return [[int(value) if isinstance(value, str) else value for value in row] for row in rows]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_same_rows(process, fake, expected, threads):  # noqa: F811
+    statements = [f"SET threads = {threads}", "SET vibe_execution_mode = 'gpu'", *TABLES]
+    for sql in QUERIES:
+        statements += [sql, EVENT]
+    load, results = process(*statements, VIBESPATIAL_GPU_FOLDER=str(fake))
+    results = results[2 + len(TABLES):]
+    for i, rows in enumerate(expected):
+        assert as_lists(results[2 * i]) == rows, QUERIES[i]
+        (selected, actual, fallback, reason, count), = results[2 * i + 1]
+        assert (selected, actual, fallback) == ("gpu", "gpu", False), (QUERIES[i], reason)
+        assert count > 0
+
+
+@pytest.mark.parametrize("fault", ["failed rows", "failed cells", "failed launch", "lost", "no room", "late no room"])
+def test_faults_lose_no_row(process, fake, expected, fault):  # noqa: F811
+    """In mode auto the CPU does what the device did not"""
+    statements = ["SET threads = 2", "FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0", *TABLES]
+    for sql in QUERIES:
+        statements += [sql, EVENT]
+    load, results = process(*statements, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+    results = results[3 + len(TABLES):]
+    reasons = []
+    for i, rows in enumerate(expected):
+        assert as_lists(results[2 * i]) == rows, QUERIES[i]
+        (selected, actual, fallback, reason, count), = results[2 * i + 1]
+        assert selected == "gpu"
+        reasons.append(reason)
+    assert any("device" in reason for reason in reasons), reasons
+
+
+@pytest.mark.parametrize("fault", ["failed rows", "failed launch", "lost"])
+def test_mode_gpu_fails_and_the_database_goes_on(process, fake, fault):  # noqa: F811
+    query = "SELECT count(*) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
+    many = "SELECT count(*) FROM mixed m JOIN mixed n ON ST_Overlaps(m.g, n.g) AND n.id < 500"
+    load, results = process("SET threads = 2", *TABLES, "SET vibe_execution_mode = 'cpu'", query,
+                            "SET vibe_execution_mode = 'gpu'", many, EVENT, "SET vibe_execution_mode = 'cpu'", query,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+    before, _, failed, event, _, after = results[-6:]
+    assert failed.startswith("IOException") and "the fake device" in failed and "'auto' lets the CPU do it" in failed
+    assert event[0][1] == "none"
+    assert before == after
+
+
+def test_build_side_is_kept_and_never_stale(process, fake):  # noqa: F811
+    query = "SELECT count(*) FROM points p JOIN areas a ON ST_Within(p.g, a.g)"
+    other = "SELECT count(*) FROM points p JOIN areas a ON ST_Touches(p.g, a.g)"
+    load, results = process("SET vibe_execution_mode = 'gpu'", *TABLES, query, EVENT, query, EVENT,
+                            "UPDATE areas SET g = ST_MakeEnvelope(0, 0, 40, 40) WHERE id = 1", query, EVENT,
+                            "SET vibe_execution_mode = 'cpu'", query, "SET vibe_execution_mode = 'gpu'", other,
+                            "SET vibe_execution_mode = 'cpu'", other, VIBESPATIAL_GPU_FOLDER=str(fake))
+    first, first_event, second, second_event, _, third, third_event, _, cpu, _, touching, _, cpu_touching = results[4:]
+    assert first == second and "was on the device" not in first_event[0][3] and "was on the device" in second_event[0][3]
+    assert third == cpu != first and "was on the device" not in third_event[0][3]
+    assert touching == cpu_touching
+
+
+def test_deterministic_order(process, fake):  # noqa: F811
+    query = ("SELECT string_agg(p.id || '-' || a.id, ',') FROM points p JOIN areas a ON ST_Within(p.g, a.g) "
+             "WHERE p.id < 30000")
+    load, results = process("SET vibe_deterministic = true", *TABLES, "SET vibe_execution_mode = 'cpu'", query,
+                            "SET vibe_execution_mode = 'gpu'", query, query, VIBESPATIAL_GPU_FOLDER=str(fake))
+    cpu, _, gpu, again = results[-4:]
+    assert cpu == gpu == again and len(cpu[0][0]) > 1000
+
+
+def test_random_joins(fake, extension):  # noqa: F811
+    """The random joins of test_join_random.py in mode gpu"""
+    environment = {**os.environ, "VIBESPATIAL_EXECUTION_MODE": "gpu", "VIBESPATIAL_GPU_FOLDER": str(fake)}
+    result = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "test_join_random.py", "-k", "test_random_joins",
+                             "-p", "no:cacheprovider"],
+                            cwd=ROOT / "test/python", env=environment, capture_output=True, text=True, timeout=1200)
+    assert result.returncode == 0, result.stdout[-5000:]

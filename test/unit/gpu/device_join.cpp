@@ -1,0 +1,452 @@
+// Joins on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
+// predicate is asked about.
+#include "device_engine.hpp"
+#include "../wkb_bytes.hpp"
+
+#include "engine/cpu/prepared.hpp"
+#include "engine/gpu_join.hpp"
+#include "engine/kernel_registry.hpp"
+#include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <random>
+#include <thread>
+
+using namespace vibespatial; // NOLINT: a test
+using wkb_test::Wkb;
+
+namespace {
+
+size_t WantedPairs() {
+	const char *text = std::getenv("VIBESPATIAL_TEST_PAIRS");
+	return text ? std::strtoull(text, nullptr, 10) : 200000;
+}
+
+//! All cores
+class AllThreads : public Parallel {
+public:
+	size_t Threads() const override {
+		return std::max(1u, std::thread::hardware_concurrency());
+	}
+	void For(size_t count, const std::function<void(size_t)> &step) override {
+		std::atomic<size_t> next {0};
+		std::vector<std::thread> threads;
+		for (size_t t = 0; t < Threads(); t++) {
+			threads.emplace_back([&] {
+				for (size_t i = next++; i < count; i = next++) {
+					step(i);
+				}
+			});
+		}
+		for (auto &thread : threads) {
+			thread.join();
+		}
+	}
+};
+
+//! Geometries that touch, share edges and vertices, are EMPTY or not quite what they should be
+class Menagerie {
+public:
+	Menagerie(unsigned seed, double side) : random(seed), side(side) {
+	}
+
+	std::string Make(bool only_points) {
+		if (only_points) {
+			return Point();
+		}
+		switch (random() % 12) {
+		case 0:
+		case 1:
+			return Point();
+		case 2:
+			return Many(GeometryType::MULTIPOINT, [&] { return Point(); });
+		case 3:
+		case 4:
+			return Line();
+		case 5:
+			return Many(GeometryType::MULTILINESTRING, [&] { return Line(); });
+		case 6:
+		case 7:
+		case 8:
+			return Polygon();
+		case 9:
+			return Apart();
+		case 10:
+			return Many(GeometryType::GEOMETRYCOLLECTION, [&] { return random() % 2 ? Polygon() : Line(); });
+		default:
+			return random() % 4 ? Polygon() : Wkb().Header(GeometryType::MULTIPOLYGON).Count(0).bytes;
+		}
+	}
+
+private:
+	//! Mostly on a raster, sometimes a hair beside it
+	double Ordinate() {
+		double at = static_cast<double>(random() % static_cast<uint64_t>(2 * side)) / 2;
+		if (random() % 8 == 0) {
+			at = std::nextafter(at, random() % 2 ? 1e9 : -1e9);
+		} else if (random() % 8 == 0) {
+			at += std::uniform_real_distribution<double>(-0.3, 0.3)(random);
+		}
+		return at;
+	}
+	std::string Point() {
+		return Wkb().Header(GeometryType::POINT).Doubles({Ordinate(), Ordinate()}).bytes;
+	}
+	std::string Line() {
+		const uint32_t count = 2 + random() % 6;
+		Wkb wkb;
+		wkb.Header(GeometryType::LINESTRING).Count(count);
+		double x = Ordinate(), y = Ordinate();
+		for (uint32_t i = 0; i < count; i++) {
+			wkb.Doubles({x, y});
+			x += static_cast<double>(random() % 7) / 2 - 1.5;
+			y += static_cast<double>(random() % 7) / 2 - 1.5;
+		}
+		return wkb.bytes;
+	}
+	void Ring(Wkb &wkb, double x, double y, double size) {
+		// A star around its middle: simple, and often with vertices of others on it
+		const uint32_t count = 3 + random() % 9;
+		wkb.Count(count + 1);
+		double first_x = 0, first_y = 0;
+		for (uint32_t i = 0; i <= count; i++) {
+			const double angle = 6.283185307179586 * i / count;
+			const double radius = size * static_cast<double>(1 + random() % 4) / 4;
+			double px = x + radius * std::cos(angle), py = y + radius * std::sin(angle);
+			if (random() % 3) {
+				px = std::round(px * 2) / 2;
+				py = std::round(py * 2) / 2;
+			}
+			if (i == 0) {
+				first_x = px;
+				first_y = py;
+			} else if (i == count) {
+				px = first_x;
+				py = first_y;
+			}
+			wkb.Doubles({px, py});
+		}
+	}
+	void Box(Wkb &wkb, double x, double y, double w, double h) {
+		wkb.Count(5).Doubles({x, y, x + w, y, x + w, y + h, x, y + h, x, y});
+	}
+	std::string Polygon() {
+		Wkb wkb;
+		wkb.Header(GeometryType::POLYGON);
+		const double x = Ordinate(), y = Ordinate();
+		if (random() % 2) {
+			wkb.Count(1);
+			Ring(wkb, x, y, 1.5);
+		} else {
+			const double w = 1 + static_cast<double>(random() % 4), h = 1 + static_cast<double>(random() % 4);
+			const bool hole = random() % 3 == 0;
+			wkb.Count(hole ? 2 : 1);
+			Box(wkb, x, y, w, h);
+			if (hole) {
+				Box(wkb, x + 0.25, y + 0.25, w - 0.5, h - 0.5);
+			}
+		}
+		return wkb.bytes;
+	}
+	//! Parts that do not meet
+	std::string Apart() {
+		Wkb wkb;
+		const uint32_t count = 2 + random() % 3;
+		wkb.Header(GeometryType::MULTIPOLYGON).Count(count);
+		const double x = Ordinate(), y = Ordinate();
+		for (uint32_t i = 0; i < count; i++) {
+			Wkb part;
+			part.Header(GeometryType::POLYGON).Count(1);
+			Box(part, x + 2 * i, y + (i % 2), 1.5, 1);
+			wkb.Append(part.bytes);
+		}
+		return wkb.bytes;
+	}
+	template <class MAKE>
+	std::string Many(GeometryType type, MAKE &&make) {
+		Wkb wkb;
+		const uint32_t count = 1 + random() % 3;
+		wkb.Header(type).Count(count);
+		for (uint32_t i = 0; i < count; i++) {
+			wkb.Append(make());
+		}
+		return wkb.bytes;
+	}
+
+	std::mt19937_64 random;
+	const double side;
+};
+
+struct Rows {
+	std::vector<std::string> bytes;
+	std::vector<JoinRow> rows;
+
+	Rows(unsigned seed, size_t count, double side, bool only_points) {
+		Menagerie zoo(seed, side);
+		for (size_t i = 0; i < count; i++) {
+			bytes.push_back(zoo.Make(only_points));
+		}
+		for (size_t i = 0; i < count; i++) {
+			const auto *data = reinterpret_cast<const uint8_t *>(bytes[i].data());
+			const bool is_null = i % 97 == 13;
+			rows.push_back(JoinRow {is_null ? nullptr : data, static_cast<uint32_t>(bytes[i].size())});
+		}
+	}
+};
+
+typedef std::vector<std::pair<uint32_t, uint32_t>> PairVector;
+
+PairVector OnCpu(JoinIndex &index, const Rows &probes, const double *limits) {
+	AllThreads parallel;
+	constexpr size_t STEP = 64;
+	const size_t steps = (probes.rows.size() + STEP - 1) / STEP;
+	std::vector<PairVector> found(steps);
+	parallel.For(steps, [&](size_t step) {
+		JoinProbe probe(index, [] {});
+		const size_t begin = step * STEP, size = std::min(STEP, probes.rows.size() - begin);
+		probe.Begin(probes.rows.data() + begin, size, limits ? limits + begin : nullptr, nullptr);
+		uint32_t left[1024], right[1024];
+		while (const size_t some = probe.Next(left, right, 1024)) {
+			for (size_t i = 0; i < some; i++) {
+				found[step].emplace_back(static_cast<uint32_t>(begin + left[i]), right[i]);
+			}
+		}
+	});
+	PairVector all;
+	for (auto &some : found) {
+		all.insert(all.end(), some.begin(), some.end());
+	}
+	std::sort(all.begin(), all.end());
+	return all;
+}
+
+struct DeviceAnswer {
+	PairVector pairs;
+	std::vector<uint64_t> counts;
+	std::vector<bool> found;
+	uint64_t candidates = 0;
+	uint64_t open = 0;
+};
+
+DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, const double *limits, bool points,
+                      bool cells, const std::shared_ptr<GpuBuild> &build) {
+	DeviceAnswer answer;
+	const size_t count = probes.rows.size();
+	PackedShapes shapes;
+	GeometryBatch batch;
+	Shape shape;
+	auto tile = engine.NewTile(build, index.Condition());
+	const double nowhere = std::numeric_limits<double>::quiet_NaN();
+	auto *to = tile->Points(count);
+	std::vector<uint32_t> empties;
+	for (size_t i = 0; i < count; i++) {
+		auto &row = probes.rows[i];
+		if (points) {
+			to[i] = vibe::Vec2 {nowhere, nowhere};
+			if (row.data) {
+				REQUIRE(TryReadPoint(row.data, row.size, to[i]));
+			}
+			continue;
+		}
+		vibe::Box box;
+		if (!row.data) {
+			shapes.AddNothing();
+		} else if (index.ReadProbe(row, box) == JoinIndex::ProbeRow::EMPTY) {
+			shapes.AddNothing();
+			empties.push_back(static_cast<uint32_t>(i));
+		} else {
+			BuildShape(row.data, row.size, batch, shape);
+			shapes.Add(shape.View());
+		}
+	}
+	JoinProbe decide(index, [] {});
+	decide.BeginTests(probes.rows.data(), count, limits);
+	for (auto output : {GpuOutput::PAIRS, GpuOutput::COUNTS, GpuOutput::FOUND}) {
+		GpuTileInput input;
+		input.count = count;
+		input.shapes = points ? nullptr : &shapes;
+		input.limits = limits;
+		input.output = output;
+		input.use_cells = cells;
+		PairVector open;
+		if (output == GpuOutput::COUNTS) {
+			// In two halves, as when memory is short
+			answer.counts.assign(index.RowCount(), 0);
+			for (size_t half = 0; half < 2; half++) {
+				input.first = half * (count / 2);
+				input.count = half == 0 ? count / 2 : count - count / 2;
+				tile->Begin(input);
+				auto &result = tile->Finish();
+				for (size_t i = 0; i < index.RowCount(); i++) {
+					answer.counts[i] += result.counts[i];
+				}
+				for (size_t i = 0; i < result.open; i++) {
+					open.emplace_back(result.open_probe[i], result.open_build[i]);
+				}
+			}
+		} else {
+			tile->Begin(input);
+			auto &result = tile->Finish();
+			for (size_t i = 0; i < result.pairs; i++) {
+				answer.pairs.emplace_back(result.probe[i], result.build[i]);
+			}
+			for (size_t i = 0; i < result.open; i++) {
+				open.emplace_back(result.open_probe[i], result.open_build[i]);
+			}
+			if (output == GpuOutput::FOUND) {
+				answer.found.assign(result.found, result.found + count);
+			}
+			answer.candidates = std::max(answer.candidates, result.candidates);
+			answer.open = std::max<uint64_t>(answer.open, result.open);
+		}
+		for (auto &pair : open) {
+			if (decide.Test(pair.first, pair.second)) {
+				if (output == GpuOutput::PAIRS) {
+					answer.pairs.push_back(pair);
+				} else if (output == GpuOutput::COUNTS) {
+					answer.counts[pair.second]++;
+				} else {
+					answer.found[pair.first] = true;
+				}
+			}
+		}
+	}
+	// What a device is never asked
+	if (index.EmptyProbesMatter()) {
+		for (auto i : empties) {
+			JoinProbe probe(index, [] {});
+			probe.Begin(&probes.rows[i], 1, limits ? limits + i : nullptr, nullptr);
+			uint32_t left, right;
+			while (probe.Next(&left, &right, 1) > 0) {
+				answer.pairs.emplace_back(i, right);
+				answer.counts[right]++;
+				answer.found[i] = true;
+			}
+		}
+	}
+	std::sort(answer.pairs.begin(), answer.pairs.end());
+	return answer;
+}
+
+//! Both engines, whatever the sides are made of; the candidates that the device looked at
+uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t count, unsigned seed, const char *name) {
+	AllThreads parallel;
+	uint64_t candidates = 0, open = 0, pairs = 0;
+	for (int mix = 0; mix < 4; mix++) {
+		const bool probe_points = mix & 1, build_points = mix & 2;
+		// So dense that a row has many neighbours, so sparse that some have none
+		const double side = std::max(4.0, std::sqrt(static_cast<double>(count)) / 3);
+		const Rows probes(seed + 1, count, side, probe_points), builds(seed + 2, count, side, build_points);
+		std::vector<double> probe_limits, build_limits;
+		std::mt19937_64 random(seed);
+		for (size_t i = 0; i < count; i++) {
+			const double some = static_cast<double>(random() % 6) / 2 - 0.5;
+			probe_limits.push_back(i % 31 == 0 ? JoinCondition::NO_LIMIT : i % 37 == 0 ? wkb_test::NaN : some);
+			build_limits.push_back(i % 29 == 0 ? JoinCondition::NO_LIMIT : static_cast<double>(random() % 5) / 2);
+		}
+		const bool by_probe = condition.limit_from == JoinLimit::PROBE || condition.limit_from == JoinLimit::SUM;
+		const bool by_build = condition.limit_from == JoinLimit::BUILD || condition.limit_from == JoinLimit::SUM;
+		JoinIndex index(condition, builds.rows, by_build ? build_limits : std::vector<double>());
+		index.KeepForDevice();
+		index.ExpectPoints(1u << 30);
+		index.Build(parallel);
+		if (index.EmptyRowsMatter()) {
+			continue; // never asked of a device
+		}
+		const auto build = engine.NewBuild();
+		GpuRows rows;
+		index.ExportRows(rows, parallel);
+		build->SetRows(rows, parallel);
+		const auto expected = OnCpu(index, probes, by_probe ? probe_limits.data() : nullptr);
+		std::vector<uint64_t> counts(index.RowCount());
+		std::vector<bool> found(count);
+		for (auto &pair : expected) {
+			counts[pair.second]++;
+			found[pair.first] = true;
+		}
+		auto check = [&](bool cells) {
+			const auto answer = OnDevice(engine, index, probes, by_probe ? probe_limits.data() : nullptr, probe_points,
+			                             cells, build);
+			INFO(name << ", probe points " << probe_points << ", build points " << build_points << ", cells " << cells);
+			REQUIRE(answer.pairs.size() == expected.size());
+			REQUIRE(answer.pairs == expected);
+			REQUIRE(answer.counts == counts);
+			REQUIRE(answer.found == found);
+			candidates += answer.candidates;
+			open += answer.open;
+		};
+		check(false);
+		if (probe_points && !build_points) {
+			if (const auto *cells = index.CellsForDevice()) {
+				build->SetCells(cells->GetPieces(), index.RowCount(), parallel);
+				check(true);
+			}
+		}
+		pairs += expected.size();
+	}
+	WARN(name << ": " << candidates << " candidates, " << pairs << " pairs, " << open << " left open");
+	REQUIRE(pairs > 0);
+	return candidates;
+}
+
+const char *const NAMES[] = {"relate",         "intersects",      "disjoint",          "contains", "within",
+                             "covers",         "covered by",      "contains properly", "within properly",
+                             "touches",        "crosses",         "overlaps",          "equals"};
+
+void RequireSameOften(GpuEngine &engine, const JoinCondition &condition, const char *name) {
+	uint64_t candidates = 0;
+	for (unsigned seed = 1; candidates < WantedPairs(); seed++) {
+		candidates += RequireSame(engine, condition, seed % 3 == 0 ? 700 : 4000, 100 * seed, name);
+	}
+}
+
+} // namespace
+
+TEST_CASE("device: joins by relation are the CPU's", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm(KernelNeeds("spatial_join"), 120).empty());
+	for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
+		if (k == vibe::PREDICATE_DISJOINT) {
+			continue; // no index
+		}
+		JoinCondition condition;
+		condition.any_of.push_back(JoinTerm {JoinTerm::RELATE, static_cast<vibe::Predicate>(k), false});
+		RequireSameOften(*engine, condition, NAMES[k]);
+	}
+	JoinCondition either;
+	either.any_of.push_back(JoinTerm {JoinTerm::RELATE, vibe::PREDICATE_TOUCHES, false});
+	either.any_of.push_back(JoinTerm {JoinTerm::RELATE, vibe::PREDICATE_EQUALS, false});
+	RequireSameOften(*engine, either, "touches or equals");
+}
+
+TEST_CASE("device: joins by distance and box are the CPU's", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm(KernelNeeds("spatial_join"), 120).empty());
+	const char *const limits[] = {"none", "constant", "by probe", "by build", "sum"};
+	for (auto from : {JoinLimit::CONSTANT, JoinLimit::PROBE, JoinLimit::BUILD, JoinLimit::SUM}) {
+		for (bool strict : {false, true}) {
+			JoinCondition condition;
+			condition.any_of.push_back(JoinTerm {JoinTerm::DISTANCE, vibe::PREDICATE_INTERSECTS, false});
+			condition.limit_from = from;
+			condition.limit = 0.75;
+			condition.compared = condition.strict = strict;
+			RequireSameOften(*engine, condition, limits[static_cast<int>(from)]);
+		}
+	}
+	JoinCondition boxes;
+	boxes.any_of.push_back(JoinTerm {JoinTerm::BOXES, vibe::PREDICATE_INTERSECTS, false});
+	RequireSameOften(*engine, boxes, "boxes");
+	boxes.any_of.push_back(JoinTerm {JoinTerm::DISTANCE, vibe::PREDICATE_INTERSECTS, false});
+	boxes.limit_from = JoinLimit::CONSTANT;
+	boxes.limit = 1.5;
+	RequireSameOften(*engine, boxes, "boxes or near");
+}
