@@ -1,16 +1,22 @@
-"""What the benchmarks share: where things are, how an engine is opened, and how a query is timed."""
+"""What the benchmarks share: where things are, how an engine is opened, how a query is timed, how a plot is drawn."""
 import importlib.util
+import math
 import os
 import pathlib
 import struct
 import sys
 import time
 
-import numpy
-import pyarrow
-
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXTENSION = ROOT / "build" / "release" / "vibespatial.duckdb_extension"
+FILES = {
+    "cities": "cities500_geonames.parquet",
+    "countries": "ne10m_countries.parquet",
+    "provinces": "ne10m_states_provinces.parquet",
+    "counties": "us_counties.parquet",
+    "rivers": "wdb_rivers_f.parquet",
+    "shore": "gshhs_h.parquet",
+}
 
 
 def spatial_path():
@@ -33,8 +39,8 @@ def open_duckdb(*extensions):
 def open_sedona():
     import warnings
 
-    # It looks for GDAL, to read files with, and says at length that there is none.
-    warnings.filterwarnings("ignore", message="Failed to configure GDAL")
+    # It looks for GDAL and PROJ, and says at length that there is none.
+    warnings.filterwarnings("ignore", message="Failed to configure (GDAL|PROJ)")
     import sedonadb
 
     return sedonadb.connect()
@@ -48,6 +54,19 @@ def shared_data(*files):
     return folder, [file for file in files if not (folder / file).exists()]
 
 
+def real_table(name, path):
+    """SQL for a table of the real data: id, and x and y or WKB. Of the shores it is the one polygon with the most vertices."""
+    columns = "lon AS x, lat AS y" if name == "cities" else "geom"
+    order = "ORDER BY octet_length(geom) DESC LIMIT 1" if name == "shore" else ""
+    return f"SELECT row_number() OVER () - 1 AS id, {columns} FROM (FROM '{path}' {order})"
+
+
+def made_points(count):
+    """SQL for a table of points: id, x and y, uniform in longitude and latitude. The first rows are the same for any count."""
+    return ("SELECT i AS id, (hash(i) % 3600000000) / 1e7 - 180.0 AS x, (hash(i + 1000000007) % 1800000000) / 1e7 - 90.0 AS y "
+            f"FROM range({count}) t(i)")
+
+
 def timed(run, *arguments):
     """The result, wall seconds, and CPU seconds of all threads of this process."""
     wall, cpu = time.perf_counter(), time.process_time()
@@ -57,12 +76,17 @@ def timed(run, *arguments):
 
 def wkb_column(array):
     """An Arrow column of the items of a packed numpy array, each of them one WKB."""
+    import numpy
+    import pyarrow
+
     offsets = numpy.arange(len(array) + 1, dtype=numpy.int32) * array.dtype.itemsize
     return pyarrow.Array.from_buffers(pyarrow.binary(), len(array), [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(array)])
 
 
 def circles(random, count):
     """Polygons of 33 vertices over Europe, 0.02 to 0.1 degrees wide."""
+    import numpy
+
     centre = numpy.column_stack([random.uniform(-10, 40, count), random.uniform(35, 70, count)])
     radius = random.uniform(0.01, 0.05, count)
     angle = numpy.linspace(0, 2 * numpy.pi, 33)
@@ -76,7 +100,52 @@ def circles(random, count):
 
 def points(random, count):
     """Points over the same area."""
+    import numpy
+
     point = numpy.zeros(count, dtype=[("head", "V5"), ("xy", "<f8", 2)])
     point["head"] = numpy.void(struct.pack("<BI", 1, 1))
     point["xy"] = numpy.column_stack([random.uniform(-10, 40, count), random.uniform(35, 70, count)])
     return wkb_column(point)
+
+
+def short(number):
+    """1000 as 1k, 5000000 as 5M."""
+    return f"{number // 1_000_000}M" if number >= 1_000_000 else f"{number // 1000}k" if number >= 1000 else str(number)
+
+
+def draw_lines(title, axis, lines, colours):
+    """An SVG of lines {name: [(count, value)]}, both axes logarithmic."""
+    values = [value for line in lines.values() for _, value in line]
+    sizes = sorted({size for line in lines.values() for size, _ in line})
+    left, top, width, height = 70, 30, 560, 320
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    first, last = math.log10(min(sizes)), max(math.log10(max(sizes)), math.log10(min(sizes)) + 1e-9)
+
+    def at(size, value):
+        return (left + width * (math.log10(size) - first) / (last - first),
+                top + height * (high - math.log10(value)) / max(high - low, 1))
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{top + height + 50}" font-family="sans-serif" '
+             'font-size="12"><rect width="100%" height="100%" fill="white"/>',
+             f'<text x="{left}" y="18" font-size="13">{title}</text>']
+    for exponent in range(low, high + 1):
+        y = at(min(sizes), 10.0 ** exponent)[1]
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>'
+                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{10.0 ** exponent:g}</text>')
+    for size in sizes:
+        x = at(size, 10.0 ** low)[0]
+        parts.append(f'<line x1="{x:.1f}" y1="{top + height}" x2="{x:.1f}" y2="{top + height + 5}" stroke="#666"/>'
+                     f'<text x="{x:.1f}" y="{top + height + 20}" text-anchor="middle">{short(size)}</text>')
+    parts.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">{axis}</text>')
+    taken = []
+    for name, line in lines.items():
+        places = [at(*point) for point in line]
+        parts.append(f'<polyline fill="none" stroke="{colours[name]}" stroke-width="2" points="'
+                     + " ".join(f"{x:.1f},{y:.1f}" for x, y in places) + '"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colours[name]}"/>' for x, y in places]
+        y = places[-1][1] + 4
+        while any(abs(y - other) < 13 for other in taken):
+            y += 1
+        taken.append(y)
+        parts.append(f'<text x="{places[-1][0] + 8:.1f}" y="{y:.1f}" fill="{colours[name]}">{name}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"

@@ -14,7 +14,6 @@ import argparse
 import collections
 import dataclasses
 import json
-import math
 import multiprocessing
 import pathlib
 import re
@@ -26,19 +25,11 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 
-from common import EXTENSION, circles, open_duckdb, open_sedona, shared_data, spatial_path, timed
+from common import EXTENSION, FILES, circles, draw_lines, made_points, open_duckdb, open_sedona, real_table, shared_data, spatial_path, timed
 
 OURS = "vibespatial"
 ENGINES = [OURS, "spatial", "SedonaDB", "GeoPandas"]
 SIZES = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 50_000_000]
-FILES = {
-    "cities": "cities500_geonames.parquet",
-    "countries": "ne10m_countries.parquet",
-    "provinces": "ne10m_states_provinces.parquet",
-    "counties": "us_counties.parquet",
-    "rivers": "wdb_rivers_f.parquet",
-    "shore": "gshhs_h.parquet",
-}
 POINT_TABLES = ("cities", "points", "million")
 
 # One row of integers that no engine can find without the pairs it speaks of; L, R and ON are filled in, l and r are the aliases.
@@ -112,10 +103,7 @@ def write_tables(folder, count):
         for name, file in FILES.items():
             if file in missing:
                 continue
-            columns = "lon AS x, lat AS y" if name == "cities" else "geom"
-            order = "ORDER BY octet_length(geom) DESC LIMIT 1" if name == "shore" else ""
-            numbered = f"(SELECT row_number() OVER () - 1 AS id, {columns} FROM (FROM '{data / file}' {order}))"
-            write(name, f"SELECT id, {extra}, * EXCLUDE (id) FROM {numbered}")
+            write(name, f"SELECT id, {extra}, * EXCLUDE (id) FROM ({real_table(name, data / file)})")
         for name, rows in (("points", count), ("million", min(count, 1_000_000))):
             write_points(duck, folder, name, rows)
         buffers = pyarrow.table({"id": pyarrow.array(range(100_000)), "geom": circles(numpy.random.default_rng(42), 100_000)})
@@ -125,9 +113,8 @@ def write_tables(folder, count):
 
 
 def write_points(duck, folder, name, count):
-    duck.execute(f"""COPY (SELECT i AS id, (i % 50)::INTEGER AS k, (i % 5) * 0.005 AS d,
-        (hash(i) % 3600000000) / 1e7 - 180.0 AS x, (hash(i + 1000000007) % 1800000000) / 1e7 - 90.0 AS y
-        FROM range({count}) t(i)) TO '{folder}/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 100000)""")
+    duck.execute(f"""COPY (SELECT id, (id % 50)::INTEGER AS k, (id % 5) * 0.005 AS d, x, y FROM ({made_points(count)}))
+        TO '{folder}/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 100000)""")
 
 
 def columns(name):
@@ -356,36 +343,7 @@ def draw(measured):
         for name, value in entry["found"].items():
             if isinstance(value, tuple):
                 lines[name].append((entry["points"], value[2] / entry["points"] * 1e6))
-    values = [cost for line in lines.values() for _, cost in line]
-    sizes = [entry["points"] for entry in measured]
-    left, top, width, height = 70, 30, 560, 320
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    first, last = math.log10(min(sizes)), max(math.log10(max(sizes)), math.log10(min(sizes)) + 1e-9)
-
-    def at(size, cost):
-        return (left + width * (math.log10(size) - first) / (last - first),
-                top + height * (high - math.log10(cost)) / max(high - low, 1))
-
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{top + height + 50}" font-family="sans-serif" '
-             'font-size="12"><rect width="100%" height="100%" fill="white"/>',
-             f'<text x="{left}" y="18" font-size="13">points in 4,556 provinces: CPU microseconds a point</text>']
-    for exponent in range(low, high + 1):
-        y = at(min(sizes), 10.0 ** exponent)[1]
-        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>'
-                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{10.0 ** exponent:g}</text>')
-    for size in sizes:
-        x = at(size, 10.0 ** low)[0]
-        label = f"{size // 1_000_000}M" if size >= 1_000_000 else f"{size // 1000}k"
-        parts.append(f'<line x1="{x:.1f}" y1="{top + height}" x2="{x:.1f}" y2="{top + height + 5}" stroke="#666"/>'
-                     f'<text x="{x:.1f}" y="{top + height + 20}" text-anchor="middle">{label}</text>')
-    parts.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">points</text>')
-    for name, line in lines.items():
-        places = [at(*point) for point in line]
-        parts.append(f'<polyline fill="none" stroke="{colours[name]}" stroke-width="2" points="'
-                     + " ".join(f"{x:.1f},{y:.1f}" for x, y in places) + '"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colours[name]}"/>' for x, y in places]
-        parts.append(f'<text x="{places[-1][0] + 8:.1f}" y="{places[-1][1] + 4:.1f}" fill="{colours[name]}">{name}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return draw_lines("points in 4,556 provinces: CPU microseconds a point", "points", lines, colours)
 
 
 def main():

@@ -74,15 +74,15 @@ class Locked:
     def __init__(self, name, version, digest, target, file):
         self.name, self.version, self.digest, self.target, self.file = name, version, digest, target, file
 
-    def fits(self, target):
+    def fits(self, target, python):
         if self.target not in ("any", target):
             return False
         tag = self.file.split("-")[2] if self.file.endswith(".whl") else "py3"
-        return not tag.startswith("cp") or tag == PYTHON_TAG
+        return not tag.startswith("cp") or tag == python
 
 
-def locked(use, target):
-    """The files of deps.lock for one use on one platform, one of each package."""
+def locked(use, target, python=PYTHON_TAG):
+    """The files of deps.lock for one use on one platform and Python, one of each package."""
     found, missing, package = [], [], None
     for line in LOCK.read_text().splitlines():
         if not line.strip() or line.startswith("#"):
@@ -95,11 +95,11 @@ def locked(use, target):
                 missing.append(name)
         elif package:
             entry = Locked(*package, *words)
-            if entry.fits(target):
+            if entry.fits(target, python):
                 found.append(entry)
                 missing.remove(entry.name)
     if missing:
-        raise Failure(f"deps.lock has no {', '.join(missing)} for {target} and Python {platform.python_version()}")
+        raise Failure(f"deps.lock has no {', '.join(missing)} for {target} and {python}")
     return found
 
 
@@ -177,10 +177,10 @@ def download(entries, *options):
     return [folder / entry.file for entry in entries]
 
 
-def wheels(use, target):
-    entries = locked(use, target)
+def wheels(use, target, python=PYTHON_TAG):
+    entries = locked(use, target, python)
     tags = sorted({tag for entry in entries for tag in entry.file[:-4].split("-")[-1].split(".") if tag != "any"})
-    options = ["--only-binary=:all:", "--python-version", f"{sys.version_info[0]}.{sys.version_info[1]}"]
+    options = ["--only-binary=:all:", "--python-version", f"{python[2]}.{python[3:]}"]
     for tag in tags:
         options += ["--platform", tag]
     return entries, lambda: download(entries, *options)
