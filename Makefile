@@ -68,6 +68,14 @@ bench-scalar: extension ## run the benchmark of scalar functions (ARGS="--rows 1
 bench-joins: extension ## run the benchmark of spatial joins (ARGS="--quick" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/joins.py --extension $(EXTENSION) $(ARGS)
 
+.PHONY: bench-gpu
+bench-gpu: extension ## run the benchmark of joins on the GPU beside the CPU engine and the peers (ARGS="--points 1000000" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/gpu.py --extension $(EXTENSION) --out build/bench-gpu $(ARGS)
+
+.PHONY: bench-bundle
+bench-bundle: all ## pack that benchmark, the peers and the data for a machine without a network (ARGS="--only ours" goes to it)
+	@python3 scripts/bench_bundle.py --platform $(PLATFORM) --build $(BUILD) $(ARGS)
+
 .PHONY: format
 format: ## format the C++ sources
 	@scripts/format.sh

@@ -177,12 +177,18 @@ def download(entries, *options):
     return [folder / entry.file for entry in entries]
 
 
-def wheels(use, target, python=PYTHON_TAG):
+def wheel_options(use, target, python=PYTHON_TAG):
+    """The wheels of that use, and what pip has to be told to get them."""
     entries = locked(use, target, python)
     tags = sorted({tag for entry in entries for tag in entry.file[:-4].split("-")[-1].split(".") if tag != "any"})
     options = ["--only-binary=:all:", "--python-version", f"{python[2]}.{python[3:]}"]
     for tag in tags:
         options += ["--platform", tag]
+    return entries, options
+
+
+def wheels(use, target):
+    entries, options = wheel_options(use, target)
     return entries, lambda: download(entries, *options)
 
 
