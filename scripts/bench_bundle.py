@@ -3,12 +3,11 @@
 
 usage: bench_bundle.py [--platform linux_amd64] [--python cp312] [--build build/release] [--send build/send/bench] [--only NAME,...]
 
-Five tarballs that unpack into one folder, vibespatial-bench, which runs with `python3 vibespatial-bench/bench/gpu.py`:
+Four tarballs that unpack into one folder, vibespatial-bench, which runs with `python3 vibespatial-bench/bench/gpu.py`:
 
     ours      the extension, its GPU plug-in, the benchmark
-    duckdb    DuckDB's Python module
-    spatial   DuckDB's spatial extension, a peer
-    sedona    SedonaDB, a peer
+    duckdb    DuckDB's Python module, and its spatial extension, which has much code in common with it
+    sedona    SedonaDB
     tables    the real data, from the folder VIBESPATIAL_SHARED_DATA
 
 Wheels are those of deps.lock. Symbol tables are stripped from their libraries, and xz gets all the memory it likes: a wheel is
@@ -29,7 +28,7 @@ ROOT = fetch.HERE.parent
 FOLDER = "vibespatial-bench"
 CODE = "--x86 --lzma2=preset=9e,dict=256MiB"
 PLAIN = "--lzma2=preset=9e,dict=64MiB"
-PACKAGES = {"duckdb": "duckdb", "spatial": "duckdb-extension-spatial", "sedona": "sedonadb"}
+PACKAGES = {"duckdb": ("duckdb", "duckdb-extension-spatial"), "sedona": ("sedonadb",)}
 FOOTER = 512  # DuckDB's own bytes at the end of an extension: what it is, and a signature
 
 
@@ -78,7 +77,7 @@ def wheels(work, name, arguments):
 def chosen(name, arguments):
     """The wheels of one tarball, and what pip has to be told to get them."""
     entries, options = fetch.wheel_options("peers", arguments.platform, arguments.python)
-    return [entry for entry in entries if entry.name == PACKAGES[name]], *options
+    return [entry for entry in entries if entry.name in PACKAGES[name]], *options
 
 
 def tables(work):
@@ -103,7 +102,7 @@ def main():
     parser.add_argument("--python", default="cp312")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--send", type=pathlib.Path, default=ROOT / "build" / "send" / "bench")
-    parser.add_argument("--only", default="ours,duckdb,spatial,sedona,tables")
+    parser.add_argument("--only", default="ours,duckdb,sedona,tables")
     arguments = parser.parse_args()
     code = CODE if arguments.platform == "linux_amd64" else CODE.replace("--x86", "--arm64")
     arguments.send.mkdir(parents=True, exist_ok=True)
