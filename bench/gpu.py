@@ -296,7 +296,7 @@ class Run:
         other = next(iter(found))
         if not same(found[other], value):
             self.problem(f"MISMATCH in {case.name}: {other} {found[other]}, {who} {value}")
-        if case.expected is not None and self.result["full_scale"] and value[0] != case.expected:
+        if case.expected is not None and (self.result["full_scale"] or case.left in REAL) and value[0] != case.expected:
             self.problem(f"MISMATCH in {case.name}: {who} {value}, known is {case.expected}")
 
     def open_ours(self, engine):
@@ -428,6 +428,12 @@ def default_time(entry):
     return next((entry["warm"][mode] for mode in ("auto", "gpu", "cpu") if mode in entry["warm"]), None)
 
 
+def at_least(entry, name):
+    """The time limit that a peer ran into, or None."""
+    text = entry["failed"].get(name, "")
+    return float(text[2:-2]) if text.startswith("> ") else None
+
+
 def bars(result):
     """Which of the aims each case meets: (case, aim, found, met)."""
     rows = []
@@ -435,7 +441,8 @@ def bars(result):
         ours, bar = default_time(entry), entry["bar"]
         if ours is None or not bar:
             continue
-        peers = {name: entry["warm"][name] for name in PEERS if name in entry["warm"]}
+        peers = {name: entry["warm"].get(name) or at_least(entry, name) for name in PEERS}
+        peers = {name: seconds for name, seconds in peers.items() if seconds}
         to_floor = ours / entry["floor"]["total"]
         for name in PEERS:
             if name in bar and name in peers:
@@ -443,7 +450,7 @@ def bars(result):
         if "and floor" in bar:
             rows.append((entry["case"], f"<= {bar['and floor']}x its floor", f"{to_floor:.1f}x", to_floor <= bar["and floor"]))
         if "floor" in bar:
-            ahead = min(peers.values()) / ours if peers else 0
+            ahead = min(peers.values(), default=0) / ours
             rows.append((entry["case"], f">= {bar['peer']}x the best peer or <= {bar['floor']}x its floor", f"{ahead:.1f}x, {to_floor:.1f}x",
                          ahead >= bar["peer"] or to_floor <= bar["floor"]))
     for entry in result["cases"] + result["sweep"]:
