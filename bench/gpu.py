@@ -40,6 +40,7 @@ from common import (EXTENSION, FILES, draw_lines, made_points, open_duckdb, open
                     spatial_path, timed)
 
 FULL, MILLION = 50_000_000, 1_000_000
+OUT_OF_TIME, OURS_TIMEOUT = "out of time", 60
 SWEEP = [1_000, 10_000, 100_000, MILLION, 5_000_000, FULL]
 BUS, DEVICE = 55e9, 4.8e12  # bytes a second: measured to the device, and of an H200's memory by its data sheet
 PEERS = ("sedona", "spatial")
@@ -270,8 +271,9 @@ class Run:
         return self.arguments.budget_seconds - (time.monotonic() - self.begin)
 
     def problem(self, text):
-        print(f"!!! {text}", flush=True)
-        self.result["problems"].append(text)
+        if text not in self.result["problems"]:
+            print(f"!!! {text}", flush=True)
+            self.result["problems"].append(text)
 
     def say(self, text):
         print(f"{time.monotonic() - self.begin:6.1f} s  {text}", flush=True)
@@ -349,7 +351,7 @@ class Run:
 
         def once(mode):
             engine.ask("execute", f"SET vibe_execution_mode = '{mode}'")
-            value, seconds = engine.run(sql)
+            value, seconds = engine.run(sql, timeout=OURS_TIMEOUT)
             self.check(entry, case, mode, value)
             return seconds
 
@@ -373,7 +375,8 @@ class Run:
                 before = engine.ask("rows", "SELECT max(sequence) AS last FROM vibe_dispatch_log()")[0]["last"] if last else None
                 times[mode].append(once(mode))
                 if last:
-                    entry["log"][mode] = engine.ask("rows", f"SELECT {LOG} FROM vibe_dispatch_log() WHERE sequence > {-1 if before is None else before}")
+                    since = "" if before is None else f"WHERE sequence > {before}"
+                    entry["log"][mode] = engine.ask("rows", f"SELECT {LOG} FROM vibe_dispatch_log() {since}")
         for mode in modes:
             entry["warm"][mode], entry["runs"][mode] = statistics.median(times[mode]), times[mode]
         others = [entry["warm"][mode] for mode in ("cpu", "gpu") if mode in modes]
@@ -384,7 +387,7 @@ class Run:
         """One peer on one case: a first run, and where that is short two more."""
         limit = min(self.arguments.peer_timeout, self.left())
         if limit < 1:
-            entry["failed"][name] = "not run, out of time"
+            entry["failed"][name] = OUT_OF_TIME
             return
         try:
             engine.load(case.left, case.right)
@@ -583,7 +586,7 @@ def measure(run):
         run.open_ours(ours)
         for kind, case, entry in work:
             if run.left() < 5:
-                entry["failed"] = {mode: "not run, out of time" for mode in run.modes}
+                entry["failed"] = {mode: OUT_OF_TIME for mode in run.modes}
                 continue
             try:
                 ours.load(case.left, case.right)
@@ -609,14 +612,14 @@ def measure(run):
             run.say(f"no {name}: {failed}")
             engine.stop()
             continue
-        for kind, case, entry in work:
+        for kind, case, entry in sorted(work, key=lambda item: "spatial" in (item[1].bar or {})):
             wanted = case.spatial if name == "spatial" else case.shape != "pairs"
             if wanted and not (kind == "sweep" and case.shape == "pairs"):
                 run.peer(engine, entry, case, name)
                 run.say(f"{case.name}: {name} " + (f"{entry['warm'][name]:.4f}" if name in entry["warm"] else entry["failed"][name]))
                 run.save()
         engine.stop()
-    result["complete"] = run.left() > 0
+    result["complete"] = not any(OUT_OF_TIME in entry["failed"].values() for _, _, entry in work)
 
 
 def main():
