@@ -33,7 +33,7 @@ def test_installed_extension_loads_by_name(cli, extension, tmp_path):
 
 
 @pytest.mark.parametrize("platform", ["linux_amd64", "linux_arm64"])
-@pytest.mark.parametrize("use", ["source", "source-backend", "cli", "test", "bench", "cuda", "clang-format", "clang-tidy"])
+@pytest.mark.parametrize("use", ["source", "source-backend", "cli", "test", "bench", "peers", "cuda", "clang-format", "clang-tidy"])
 def test_lock_has_every_platform(use, platform):
     entries = fetch.locked(use, platform)
     assert entries and all(re.fullmatch("[0-9a-f]{64}", entry.digest) for entry in entries)
