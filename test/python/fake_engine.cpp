@@ -143,6 +143,9 @@ public:
 		if (Wants("no room") && input_p.count > 3) {
 			throw GpuMemoryError("the fake device has no room");
 		}
+		if (!(input_p.use_cells ? build.HasCells() : build.HasRows())) {
+			throw GpuError("the build side is not on the device");
+		}
 		input = input_p;
 	}
 	const GpuTileResult &Finish() override {

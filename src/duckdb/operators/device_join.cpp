@@ -465,6 +465,7 @@ GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
 }
 
 void DeviceTile::Launch() {
+	prepared = false;
 	if (count == 0 || !join.IsActive()) {
 		return;
 	}
@@ -481,6 +482,7 @@ void DeviceTile::Launch() {
 				points = tile->Points(POINT_ROWS);
 			}
 		}
+		prepared = true;
 		tile->Begin(Input(0, count));
 		launched = true;
 	} catch (const GpuMemoryError &) {
@@ -525,7 +527,7 @@ void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 
 //! Half as much at a time, and less, until it fits
 void DeviceTile::RunHalves(idx_t first, idx_t size, idx_t depth) {
-	if (depth >= MAX_HALVES || size < 2 || !tile || !join.IsActive()) {
+	if (depth >= MAX_HALVES || size < 2 || !prepared || !join.IsActive()) {
 		RunOnCpu(first, size);
 		lock_guard<mutex> guard(join.lock);
 		join.tiles_on_cpu++;

@@ -140,6 +140,8 @@ private:
 	std::unique_ptr<vibespatial::GpuTile> tile;
 	Kind kind = Kind::NOTHING;
 	idx_t count = 0;
+	//! What the device needs is there
+	bool prepared = false;
 	bool launched = false;
 	bool use_cells = false;
 

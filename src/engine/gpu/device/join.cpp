@@ -200,6 +200,9 @@ public:
 
 	void Begin(const GpuTileInput &input_p) override {
 		engine.UseDevice();
+		if (!(input_p.use_cells ? build.HasCells() : build.HasRows())) {
+			throw GpuError("the build side is not on the device");
+		}
 		input = input_p;
 		result = GpuTileResult {};
 		begun = Clock::now();
