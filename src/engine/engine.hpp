@@ -21,7 +21,7 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-4-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-5-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
@@ -159,6 +159,8 @@ public:
 	virtual std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) = 0;
 	virtual std::vector<KernelStatus> Status() = 0;
 	virtual std::vector<GpuMemoryRow> Memory() = 0;
+	//! Bytes of the device that may be used; 0 while it is not up
+	virtual uint64_t MemoryLimit() = 0;
 	//! Before the process may end: waits, at most so long, until no thread is inside of CUDA that cannot be stopped there
 	virtual void Quiesce(double timeout_seconds) = 0;
 

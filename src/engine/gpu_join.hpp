@@ -76,8 +76,8 @@ struct GpuTileInput {
 	//! Rows [first, first + count) of the tile
 	size_t first = 0;
 	size_t count = 0;
-	//! Null: the points that were written to Points()
-	const PackedShapes *shapes = nullptr;
+	//! All rows of the tile in their order, in any number of pieces; null: the points that were written to Points()
+	const std::vector<PackedShapes> *shapes = nullptr;
 	//! What the rows bring to the limit of a distance, or null
 	const double *limits = nullptr;
 	GpuOutput output = GpuOutput::PAIRS;

@@ -162,8 +162,15 @@ public:
 		result.times.bytes_to_device = input.count;
 		const auto count = static_cast<uint32_t>(input.count);
 		std::vector<vibe::ShapeView> views;
-		for (size_t i = 0; input.shapes && i < input.count; i++) {
-			views.push_back(PackedShapes::At(input.shapes->views[input.first + i], input.shapes->bytes.data()));
+		size_t row = 0;
+		for (size_t i = 0; input.shapes && i < input.shapes->size(); i++) {
+			auto &piece = (*input.shapes)[i];
+			for (auto &view : piece.views) {
+				if (row >= input.first && row < input.first + input.count) {
+					views.push_back(PackedShapes::At(view, piece.bytes.data()));
+				}
+				row++;
+			}
 		}
 		vibe::SideView probe {input.shapes ? views.data() : nullptr, points.data() + input.first};
 		vibe::SideView side {build.points.empty() ? build.views.data() : nullptr, build.points.data()};
@@ -327,6 +334,9 @@ public:
 	}
 	std::vector<GpuMemoryRow> Memory() override {
 		return {GpuMemoryRow {"pool", "fake", 1, 2, 3}};
+	}
+	uint64_t MemoryLimit() override {
+		return options.memory_limit;
 	}
 	void Quiesce(double) override {
 	}

@@ -16,6 +16,7 @@ PLUGIN = "libvibespatial_cuda.so"
 SCRIPT = """
 import duckdb, json, sys, time
 connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+connection.execute("SET enable_progress_bar = false")
 begin = time.perf_counter()
 connection.execute(f"LOAD '{sys.argv[1]}'")
 results = [(time.perf_counter() - begin) * 1e3]

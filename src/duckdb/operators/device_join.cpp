@@ -53,26 +53,22 @@ static GpuOutput OutputOf(const PhysicalSpatialJoin &op) {
 	return one_is_enough ? GpuOutput::FOUND : GpuOutput::PAIRS;
 }
 
-DeviceJoin::DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op)
-    : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), op(op), output(OutputOf(op)),
-      key_work(ThreadCount(context), CancelPoll(context)), cell_work(ThreadCount(context), CancelPoll(context)),
-      row_work(ThreadCount(context), CancelPoll(context)), begin(Clock::now()) {
+DeviceJoin::DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads)
+    : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), op(op), threads(threads), output(OutputOf(op)),
+      begin(Clock::now()) {
 }
 
 DeviceJoin::~DeviceJoin() {
 	Finish();
 }
 
-void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows, bool in_parts) {
-	decision = vibespatial::Decide(mode, vibespatial::FindKernel("join_pairs"), probe_rows, GetGpuMinRows(context));
+void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows) {
+	decision =
+	    vibespatial::Decide(mode, vibespatial::FindKernel("join_pairs"), probe_rows, GetGpuMinRows(context));
 	event = NewEvent("join_pairs");
 	event.selected = ToText(decision.selected);
 	event.reason = decision.reason;
 	if (decision.selected != ExecutionMode::GPU) {
-		return;
-	}
-	if (in_parts) {
-		event.reason = "the build side is joined in parts, which the CPU does";
 		return;
 	}
 	if (build_rows == 0) {
@@ -85,22 +81,49 @@ void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows, bool in_parts) {
 	active = true;
 }
 
-void DeviceJoin::SetBuild(SpatialBuild &build_p) {
-	build = build_p;
-	if (active && build->Index().EmptyRowsMatter()) {
-		event.reason = "EMPTY rows of the build side are at distance 0 of all others, which the CPU finds";
-		active = false;
+idx_t DeviceJoin::PartCount(idx_t build_bytes, idx_t build_rows) const {
+	//! Of the device's memory, for one part: others are worked on, and tiles need room too
+	constexpr idx_t SHARE = 4;
+	//! What a row is on the device beside its coordinates, which shapes hold about twice as large
+	constexpr idx_t ROW_BYTES = sizeof(vibe::ShapeView) + 2 * sizeof(vibe::Box) + 64;
+	if (!active || !decision.engine) {
+		return 1;
 	}
-	if (active) {
-		try {
-			if (!decision.engine) {
-				throw GpuError("no GPU engine is open");
-			}
-			event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
-		} catch (const GpuError &error) {
-			Fail(error);
+	auto limit = decision.engine->MemoryLimit();
+	auto needed = 2 * build_bytes + build_rows * ROW_BYTES;
+	return limit == 0 || needed <= limit / SHARE ? 1 : needed / (limit / SHARE + 1) + 1;
+}
+
+void DeviceJoin::WaitForKernels() {
+	if (!active) {
+		return;
+	}
+	try {
+		if (!decision.engine) {
+			throw GpuError("no GPU engine is open");
 		}
+		event.wait_ms +=
+		    OperatorDispatch::WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
+	} catch (const GpuError &error) {
+		Fail(error);
 	}
+}
+
+void DeviceJoin::SetBuild(SpatialBuild &whole) {
+	build = NewBuild(whole);
+	active = active && build;
+}
+
+unique_ptr<DeviceBuild> DeviceJoin::NewBuild(SpatialBuild &part) {
+	if (!active) {
+		return nullptr;
+	}
+	if (part.Index().EmptyRowsMatter()) {
+		lock_guard<mutex> guard(lock);
+		event.reason = "EMPTY rows of the build side are at distance 0 of all others, which the CPU finds";
+		return nullptr;
+	}
+	return make_uniq<DeviceBuild>(*this, part);
 }
 
 void DeviceJoin::Fail(const std::exception &error) {
@@ -146,17 +169,27 @@ private:
 	uint64_t high;
 };
 
-void DeviceJoin::PrepareBuild() {
+//===----------------------------------------------------------------------===//
+// The build side
+//===----------------------------------------------------------------------===//
+DeviceBuild::DeviceBuild(DeviceJoin &join, SpatialBuild &build)
+    : join(join), build(build), key_work(join.threads.Count(), CancelPoll(join.context)),
+      cell_work(join.threads.Count(), CancelPoll(join.context)),
+      row_work(join.threads.Count(), CancelPoll(join.context)) {
+}
+
+void DeviceBuild::Prepare() {
 	key_work.Run([&](Parallel &parallel) {
+		auto &op = join.op;
 		// Not the same in any two processes: no data can be made to clash
 		static const uint64_t seed = (uint64_t(std::random_device()()) << 32) ^ std::random_device()();
 		constexpr idx_t ROWS_PER_STEP = 1024;
-		auto rows = build->Count();
+		auto rows = build.Count();
 		vector<vibespatial::BuildKey> keys((rows + ROWS_PER_STEP - 1) / ROWS_PER_STEP);
 		parallel.For(keys.size(), [&](size_t step) {
 			ContentHash hash(seed);
 			for (idx_t i = step * ROWS_PER_STEP; i < MinValue<idx_t>(rows, (step + 1) * ROWS_PER_STEP); i++) {
-				auto location = build->Location(i);
+				auto location = build.Location(i);
 				auto row = op.GeometryOf(location);
 				hash.Add(row.data ? row.data : const_data_ptr_cast(""), row.data ? row.size : 0);
 				hash.Add(row.data != nullptr);
@@ -172,49 +205,57 @@ void DeviceJoin::PrepareBuild() {
 			all.Add(part.high);
 		}
 		// The boxes of the tree and what is in the cells depend on the condition, too
-		auto &condition = build->Index().Condition();
+		auto &condition = build.Index().Condition();
 		for (auto &term : condition.any_of) {
 			all.Add(uint64_t(term.kind) | uint64_t(term.predicate) << 8 | uint64_t(term.empty_is_near) << 16);
 		}
 		all.Add(uint64_t(condition.limit_from) | uint64_t(condition.compared) << 8 | uint64_t(condition.strict) << 9);
 		key = all.Key();
-		device_build = decision.engine->FindBuild(key);
-		was_resident = device_build != nullptr;
+		device_build = join.decision.engine->FindBuild(key);
+		join.was_resident = join.was_resident || device_build != nullptr;
 		if (!device_build) {
-			device_build = decision.engine->NewBuild();
+			device_build = join.decision.engine->NewBuild();
 		}
 	});
 }
 
-bool DeviceJoin::PrepareCells() {
-	PrepareBuild();
+bool DeviceBuild::PrepareCells() {
+	Prepare();
 	if (device_build->HasCells()) {
 		return true;
 	}
-	auto cells = build->Index().CellsForDevice();
+	auto cells = build.Index().CellsForDevice();
 	if (!cells) {
 		return false;
 	}
 	cell_work.Run([&](Parallel &parallel) {
-		device_build->SetCells(cells->GetPieces(), build->Count(), parallel);
-		decision.engine->KeepBuild(key, device_build);
+		device_build->SetCells(cells->GetPieces(), build.Count(), parallel);
+		join.decision.engine->KeepBuild(key, device_build);
 	});
 	return true;
 }
 
-void DeviceJoin::PrepareRows() {
-	PrepareBuild();
+void DeviceBuild::PrepareRows() {
+	Prepare();
 	if (device_build->HasRows()) {
 		return;
 	}
 	row_work.Run([&](Parallel &parallel) {
 		vibespatial::GpuRows rows;
-		build->Index().ExportRows(rows, parallel);
+		build.Index().ExportRows(rows, parallel);
 		device_build->SetRows(rows, parallel);
-		decision.engine->KeepBuild(key, device_build);
+		join.decision.engine->KeepBuild(key, device_build);
 	});
 }
 
+std::unique_ptr<vibespatial::GpuTile> DeviceBuild::NewTile() {
+	Prepare();
+	return join.decision.engine->NewTile(device_build, join.op.condition);
+}
+
+//===----------------------------------------------------------------------===//
+// What became of it
+//===----------------------------------------------------------------------===//
 void DeviceJoin::AddTiles(vector<unique_ptr<DeviceTile>> tiles) {
 	lock_guard<mutex> guard(lock);
 	for (auto &tile : tiles) {
@@ -235,6 +276,17 @@ void DeviceJoin::AddCounts(const vector<uint64_t> &more) {
 void DeviceJoin::AddTo(vibespatial::JoinCounts &total) {
 	lock_guard<mutex> guard(lock);
 	total.Add(join_counts);
+}
+
+void DeviceJoin::CountedRows(idx_t &rows, idx_t &pairs) {
+	lock_guard<mutex> guard(lock);
+	if (counts.empty()) {
+		return;
+	}
+	rows += event.rows;
+	for (auto count : counts) {
+		pairs += count;
+	}
 }
 
 void DeviceJoin::Finish() {
@@ -285,8 +337,9 @@ string DeviceJoin::DescribePlan(ClientContext &context, idx_t probe_rows, idx_t 
 //===----------------------------------------------------------------------===//
 // A tile
 //===----------------------------------------------------------------------===//
-DeviceTile::DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join)
-    : context(context), op(op), join(join) {
+DeviceTile::DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join, DeviceBuild &build,
+                       GpuOutput output)
+    : context(context), op(op), join(join), build(build), output(output) {
 }
 
 DeviceTile::~DeviceTile() = default;
@@ -303,7 +356,7 @@ void DeviceTile::Clear() {
 	kind = Kind::NOTHING;
 	count = 0;
 	launched = false;
-	shapes.Clear();
+	shapes.clear();
 	bytes.clear();
 	offsets.clear();
 	limits.clear();
@@ -325,28 +378,32 @@ bool DeviceTile::AllPoints(const JoinRow *rows, idx_t begin, idx_t end) const {
 	return true;
 }
 
+//! What the tile will hold is decided by its first rows
+void DeviceTile::Begin(const JoinRow *rows, idx_t begin, idx_t end) {
+	kind = AllPoints(rows, begin, end) ? Kind::POINTS : Kind::SHAPES;
+	if (kind == Kind::SHAPES) {
+		return;
+	}
+	try {
+		if (join.IsActive() && !tile) {
+			tile = build.NewTile();
+		}
+		if (tile) {
+			points = tile->Points(POINT_ROWS);
+			return;
+		}
+	} catch (const GpuError &error) {
+		tile.reset();
+		join.Fail(error);
+	}
+	own_points.resize(POINT_ROWS);
+	points = own_points.data();
+}
+
 idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_limits, idx_t begin) {
 	auto end = input.size();
 	if (kind == Kind::NOTHING) {
-		kind = AllPoints(rows, begin, end) ? Kind::POINTS : Kind::SHAPES;
-		if (kind == Kind::POINTS) {
-			try {
-				if (join.IsActive() && !tile) {
-					join.PrepareBuild();
-					tile = join.decision.engine->NewTile(join.device_build, op.condition);
-				}
-				if (tile) {
-					points = tile->Points(POINT_ROWS);
-				}
-			} catch (const GpuError &error) {
-				tile.reset();
-				join.Fail(error);
-			}
-			if (!tile) {
-				own_points.resize(POINT_ROWS);
-				points = own_points.data();
-			}
-		}
+		Begin(rows, begin, end);
 	}
 	auto before = count;
 	if (kind == Kind::POINTS) {
@@ -368,59 +425,110 @@ idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_l
 				end = i;
 				break;
 			}
-			AddShape(rows[i], row_limits ? row_limits + i : nullptr);
+			offsets.push_back(bytes.size());
+			if (rows[i].data) {
+				bytes.insert(bytes.end(), rows[i].data, rows[i].data + rows[i].size);
+			}
 			count++;
 		}
 	}
 	if (row_limits) {
 		limits.insert(limits.end(), row_limits + begin, row_limits + end);
 	}
-	if (join.Output() != GpuOutput::COUNTS && end > begin) {
-		count = before;
-		Collect(input, begin, end - begin);
-		count = before + (end - begin);
+	if (output != GpuOutput::COUNTS && end > begin) {
+		Collect(input, begin, end - begin, before);
 	}
 	return end - begin;
 }
 
-void DeviceTile::AddShape(const JoinRow &row, const double *limit) {
-	auto &index = join.Build().Index();
-	offsets.push_back(bytes.size());
-	if (!row.data) {
-		shapes.AddNothing();
-		return;
-	}
-	bytes.insert(bytes.end(), row.data, row.data + row.size);
-	vibe::Box box;
-	auto probe = index.ReadProbe(row, box);
-	auto part = limit ? *limit : op.condition.limit_from == vibespatial::JoinLimit::CONSTANT ? op.condition.limit : 0;
-	auto reach = op.condition.Effective(part);
-	if (probe == vibespatial::JoinIndex::ProbeRow::EMPTY) {
-		if (index.EmptyProbesMatter()) {
-			cpu_rows.push_back(NumericCast<uint32_t>(count));
+void DeviceTile::Run(DataChunk &input, const JoinRow *rows, const double *row_limits) {
+	Clear();
+	Begin(rows, 0, input.size());
+	count = input.size();
+	constexpr double NOWHERE = std::numeric_limits<double>::quiet_NaN();
+	for (idx_t i = 0; i < count; i++) {
+		if (kind == Kind::POINTS) {
+			points[i] = vibe::Vec2 {NOWHERE, NOWHERE};
+			if (rows[i].data) {
+				vibespatial::TryReadPoint(rows[i].data, rows[i].size, points[i]);
+			}
+		} else {
+			offsets.push_back(bytes.size());
+			if (rows[i].data) {
+				bytes.insert(bytes.end(), rows[i].data, rows[i].data + rows[i].size);
+			}
 		}
-		shapes.AddNothing();
-		return;
 	}
-	if (!(reach > 0 ? vibe::Grow(box, reach) : box).Intersects(index.Bounds())) {
-		shapes.AddNothing();
-		return;
+	if (row_limits) {
+		limits.assign(row_limits, row_limits + count);
 	}
-	if (probe == vibespatial::JoinIndex::ProbeRow::BOX) {
-		shapes.AddBox(box);
-		return;
+	Launch();
+	Finish(nullptr);
+}
+
+void DeviceTile::BuildShapes() {
+	constexpr idx_t ROWS_PER_PIECE = 128;
+	//! What one thread has done before another could come
+	constexpr idx_t BYTES_TO_SHARE = 256 << 10;
+	shapes.resize((count + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+	vector<vector<uint32_t>> for_cpu(shapes.size());
+	auto build_some = [&](Parallel &parallel) {
+		parallel.For(shapes.size(), [&](size_t step) {
+			vibespatial::GeometryBatch batch;
+			vibespatial::Shape shape;
+			shapes[step].Clear();
+			for (idx_t i = step * ROWS_PER_PIECE; i < MinValue<idx_t>(count, (step + 1) * ROWS_PER_PIECE); i++) {
+				AddShape(i, shapes[step], batch, shape, for_cpu[step]);
+			}
+		});
+	};
+	if (bytes.size() >= BYTES_TO_SHARE) {
+		join.threads.Run(build_some);
+	} else {
+		vibespatial::Serial serial;
+		build_some(serial);
 	}
-	try {
-		vibespatial::BuildShape(row.data, row.size, batch, shape);
-		shapes.Add(shape.View());
-	} catch (const vibespatial::GeometryError &) {
-		// Wrong, but perhaps never looked at: the CPU knows
-		shapes.AddUnknown(box);
+	cpu_rows.clear();
+	for (auto &rows : for_cpu) {
+		cpu_rows.insert(cpu_rows.end(), rows.begin(), rows.end());
 	}
 }
 
-void DeviceTile::Collect(DataChunk &input, idx_t begin, idx_t size) {
-	auto at = count;
+void DeviceTile::AddShape(idx_t row, vibespatial::PackedShapes &packed, vibespatial::GeometryBatch &batch,
+                          vibespatial::Shape &shape, vector<uint32_t> &for_cpu) {
+	auto &index = build.Build().Index();
+	auto wkb = Row(row);
+	if (!wkb.data) {
+		packed.AddNothing();
+		return;
+	}
+	vibe::Box box;
+	auto probe = index.ReadProbe(wkb, box);
+	auto part = !limits.empty()                                                      ? limits[row]
+	            : op.condition.limit_from == vibespatial::JoinLimit::CONSTANT ? op.condition.limit
+	                                                                          : 0;
+	auto reach = op.condition.Effective(part);
+	if (probe == vibespatial::JoinIndex::ProbeRow::EMPTY) {
+		if (index.EmptyProbesMatter()) {
+			for_cpu.push_back(NumericCast<uint32_t>(row));
+		}
+		packed.AddNothing();
+	} else if (!(reach > 0 ? vibe::Grow(box, reach) : box).Intersects(index.Bounds())) {
+		packed.AddNothing();
+	} else if (probe == vibespatial::JoinIndex::ProbeRow::BOX) {
+		packed.AddBox(box);
+	} else {
+		try {
+			vibespatial::BuildShape(wkb.data, wkb.size, batch, shape);
+			packed.Add(shape.View());
+		} catch (const vibespatial::GeometryError &) {
+			// Wrong, but perhaps never looked at: the CPU knows
+			packed.AddUnknown(box);
+		}
+	}
+}
+
+void DeviceTile::Collect(DataChunk &input, idx_t begin, idx_t size, idx_t at) {
 	while (size > 0) {
 		auto number = at / STANDARD_VECTOR_SIZE, offset = at % STANDARD_VECTOR_SIZE;
 		if (number == chunks.size()) {
@@ -459,7 +567,7 @@ GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
 	input.count = size;
 	input.shapes = kind == Kind::SHAPES ? &shapes : nullptr;
 	input.limits = limits.empty() ? nullptr : limits.data();
-	input.output = join.Output();
+	input.output = output;
 	input.use_cells = use_cells;
 	return input;
 }
@@ -471,12 +579,15 @@ void DeviceTile::Launch() {
 	}
 	try {
 		// Cells where points can ask them, rows otherwise
-		use_cells = kind == Kind::POINTS && join.PrepareCells();
+		use_cells = kind == Kind::POINTS && build.PrepareCells();
 		if (!use_cells) {
-			join.PrepareRows();
+			build.PrepareRows();
+		}
+		if (kind == Kind::SHAPES) {
+			BuildShapes();
 		}
 		if (!tile) {
-			tile = join.decision.engine->NewTile(join.device_build, op.condition);
+			tile = build.NewTile();
 			if (kind == Kind::POINTS) {
 				memcpy(tile->Points(POINT_ROWS), points, count * sizeof(vibe::Vec2));
 				points = tile->Points(POINT_ROWS);
@@ -495,9 +606,9 @@ void DeviceTile::Launch() {
 void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 	counted = counted_p;
 	pairs.clear();
-	found.assign(join.Output() == GpuOutput::FOUND ? count : 0, 0);
-	if (counted && counted->size() < join.Build().Count()) {
-		counted->resize(join.Build().Count());
+	found.assign(output == GpuOutput::FOUND ? count : 0, 0);
+	if (counted && counted->size() < build.Build().Count()) {
+		counted->resize(build.Build().Count());
 	}
 	if (count == 0) {
 		return;
@@ -520,7 +631,7 @@ void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 	if (!cpu_rows.empty()) {
 		RunRowsOnCpu(cpu_rows);
 	}
-	if (join.Output() == GpuOutput::PAIRS) {
+	if (output == GpuOutput::PAIRS) {
 		SortPairs();
 	}
 }
@@ -553,56 +664,63 @@ void DeviceTile::RunHalves(idx_t first, idx_t size, idx_t depth) {
 void DeviceTile::AddPair(uint32_t probe, uint32_t build) {
 	if (counted) {
 		(*counted)[build]++;
-	} else if (join.Output() == GpuOutput::FOUND) {
+	} else if (output == GpuOutput::FOUND) {
 		found[probe] = 1;
 	} else {
 		pairs.push_back(Pair {probe, build});
 	}
 }
 
+//! Pairs that the device left open
+void DeviceTile::Decide(vector<Pair> open) {
+	constexpr idx_t PAIRS_PER_STEP = 16;
+	// By rows of the tile: a shape is built once for all its pairs
+	std::sort(open.begin(), open.end(), [](const Pair &a, const Pair &b) {
+		return a.probe != b.probe ? a.probe < b.probe : a.build < b.build;
+	});
+	vector<uint8_t> holds(open.size());
+	auto decide_some = [&](Parallel &parallel) {
+		parallel.For((open.size() + PAIRS_PER_STEP - 1) / PAIRS_PER_STEP, [&](size_t step) {
+			vibespatial::JoinProbe probe(build.Build().Index(), CancelPoll(context));
+			vibespatial::PointBytes wkb;
+			auto last = NumericLimits<uint32_t>::Maximum();
+			JoinRow row {nullptr, 0};
+			for (idx_t i = step * PAIRS_PER_STEP; i < MinValue<idx_t>(open.size(), (step + 1) * PAIRS_PER_STEP); i++) {
+				if (open[i].probe != last) {
+					last = open[i].probe;
+					if (kind == Kind::POINTS) {
+						wkb = vibespatial::WritePoint(points[last]);
+						row = JoinRow {wkb.data(), sizeof(wkb)};
+					} else {
+						row = Row(last);
+					}
+					probe.BeginTests(&row, 1, limits.empty() ? nullptr : &limits[last]);
+				}
+				holds[i] = probe.Test(0, open[i].build) ? 1 : 0;
+			}
+		});
+	};
+	if (open.size() > PAIRS_PER_STEP) {
+		join.threads.Run(decide_some);
+	} else {
+		vibespatial::Serial serial;
+		decide_some(serial);
+	}
+	for (idx_t i = 0; i < open.size(); i++) {
+		if (holds[i]) {
+			AddPair(open[i].probe, open[i].build);
+		}
+	}
+}
+
 //! Nothing of a result is taken before all of it is known to be there
 void DeviceTile::Use(const GpuTileResult &result, idx_t first, idx_t size) {
 	if (result.open > 0) {
-		if (!cpu_probe) {
-			cpu_probe = make_uniq<vibespatial::JoinProbe>(join.Build().Index(), CancelPoll(context));
-		}
-		// By rows of the tile: a shape is built once for all its pairs
 		vector<Pair> open(result.open);
 		for (idx_t i = 0; i < result.open; i++) {
 			open[i] = Pair {result.open_probe[i], result.open_build[i]};
 		}
-		std::sort(open.begin(), open.end(), [](const Pair &a, const Pair &b) {
-			return a.probe != b.probe ? a.probe < b.probe : a.build < b.build;
-		});
-		std::vector<JoinRow> rows;
-		std::vector<double> row_limits;
-		std::vector<vibespatial::PointBytes> wkb;
-		vector<uint32_t> place(open.size());
-		uint32_t last = 0;
-		for (idx_t i = 0; i < open.size(); i++) {
-			if (i == 0 || open[i].probe != last) {
-				last = open[i].probe;
-				if (kind == Kind::POINTS) {
-					wkb.push_back(vibespatial::WritePoint(points[last]));
-					rows.push_back(JoinRow {nullptr, sizeof(vibespatial::PointBytes)});
-				} else {
-					rows.push_back(Row(last));
-				}
-				if (!limits.empty()) {
-					row_limits.push_back(limits[last]);
-				}
-			}
-			place[i] = NumericCast<uint32_t>(rows.size() - 1);
-		}
-		for (idx_t i = 0; i < wkb.size(); i++) {
-			rows[i].data = wkb[i].data();
-		}
-		cpu_probe->BeginTests(rows.data(), rows.size(), row_limits.empty() ? nullptr : row_limits.data());
-		for (idx_t i = 0; i < open.size(); i++) {
-			if (cpu_probe->Test(place[i], open[i].build)) {
-				AddPair(open[i].probe, open[i].build);
-			}
-		}
+		Decide(std::move(open));
 	}
 	for (idx_t i = 0; i < result.pairs; i++) {
 		pairs.push_back(Pair {result.probe[i], result.build[i]});
@@ -645,8 +763,8 @@ void DeviceTile::RunOnCpu(idx_t first, idx_t size) {
 }
 
 void DeviceTile::RunRowsOnCpu(const vector<uint32_t> &tile_rows) {
-	vibespatial::JoinProbe probe(join.Build().Index(), CancelPoll(context));
-	probe.SetFirstOnly(join.Output() == GpuOutput::FOUND);
+	vibespatial::JoinProbe probe(build.Build().Index(), CancelPoll(context));
+	probe.SetFirstOnly(output == GpuOutput::FOUND);
 	probe.SetOrdered(op.deterministic);
 	std::vector<JoinRow> rows;
 	std::vector<double> row_limits;
@@ -707,12 +825,12 @@ void DeviceTile::SortPairs() {
 
 void DeviceTile::BeginChunk(SpatialProbe &probe, idx_t chunk) {
 	auto &input = *chunks[chunk];
-	if (join.Output() == GpuOutput::FOUND) {
-		probe.BeginFound(join.Build(), input, found.data() + chunk * STANDARD_VECTOR_SIZE);
+	if (output == GpuOutput::FOUND) {
+		probe.BeginFound(build.Build(), input, found.data() + chunk * STANDARD_VECTOR_SIZE);
 		return;
 	}
 	auto begin = chunk_begin[chunk];
-	probe.BeginPairs(join.Build(), input, chunk_probe.data() + begin, chunk_build.data() + begin,
+	probe.BeginPairs(build.Build(), input, chunk_probe.data() + begin, chunk_build.data() + begin,
 	                 chunk_begin[chunk + 1] - begin);
 }
 
@@ -751,7 +869,7 @@ void DeviceProbe::Add(SpatialProbe &probe, DataChunk &input) {
 	idx_t taken = 0;
 	while (taken < input.size()) {
 		if (!filling) {
-			filling = spare ? std::move(spare) : make_uniq<DeviceTile>(context, op, join);
+			filling = spare ? std::move(spare) : make_uniq<DeviceTile>(context, op, join, join.Build(), join.Output());
 		}
 		auto some = filling->Add(input, probe.Geometries(), probe.Limits(), taken);
 		taken += some;

@@ -15,22 +15,53 @@
 namespace duckdb {
 
 class DeviceTile;
+class DeviceJoin;
+
+//! A build side, or a part of it, on the device. What is asked of it comes when it is asked first.
+class DeviceBuild {
+public:
+	DeviceBuild(DeviceJoin &join, SpatialBuild &build);
+
+	//! All throw GpuError. With cells points ask these; they may be refused.
+	void Prepare();
+	bool PrepareCells();
+	void PrepareRows();
+	std::unique_ptr<vibespatial::GpuTile> NewTile();
+
+	SpatialBuild &Build() {
+		return build;
+	}
+
+private:
+	DeviceJoin &join;
+	SpatialBuild &build;
+	vibespatial::SharedWork key_work;
+	vibespatial::SharedWork cell_work;
+	vibespatial::SharedWork row_work;
+	vibespatial::BuildKey key;
+	std::shared_ptr<vibespatial::GpuBuild> device_build;
+};
 
 //! Of all threads
 class DeviceJoin : public OperatorDispatch {
 public:
-	DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op);
+	DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads);
 	~DeviceJoin();
 
 	//! When the build side is known and before it is built; `probe_rows` is a guess
-	void Decide(idx_t build_rows, idx_t probe_rows, bool in_parts);
+	void Decide(idx_t build_rows, idx_t probe_rows);
+	//! Into how many parts the build side must be cut to fit on the device
+	idx_t PartCount(idx_t build_bytes, idx_t build_rows) const;
 	//! Rows go to the device
 	bool IsActive() const {
 		return active;
 	}
-	//! The build side that tiles are held against
+	//! The kernels; and the build side that tiles are held against, where it is not in parts
+	void WaitForKernels();
 	void SetBuild(SpatialBuild &build);
-	SpatialBuild &Build() {
+	//! Of another part; null where the device is not asked about it
+	unique_ptr<DeviceBuild> NewBuild(SpatialBuild &build);
+	DeviceBuild &Build() {
 		return *build;
 	}
 	vibespatial::GpuOutput Output() const {
@@ -53,31 +84,25 @@ public:
 	//! For EXPLAIN ANALYZE
 	string Describe();
 	void AddTo(vibespatial::JoinCounts &total);
+	//! Rows and pairs that were only counted
+	void CountedRows(idx_t &rows, idx_t &pairs);
 	//! For EXPLAIN: what would be decided now
 	static string DescribePlan(ClientContext &context, idx_t probe_rows, idx_t build_rows);
 
 private:
 	friend class DeviceTile;
+	friend class DeviceBuild;
 
-	//! The build side on the device, with what points or shapes are asked of. Throws GpuError.
-	void PrepareBuild();
-	bool PrepareCells();
-	void PrepareRows();
 	//! The device failed: in mode gpu an error, else the CPU does the rest
 	void Fail(const std::exception &error);
 
 	const PhysicalSpatialJoin &op;
+	TaskThreads &threads;
 	vibespatial::GpuOutput output = vibespatial::GpuOutput::PAIRS;
 	vibespatial::Decision decision;
 	std::atomic<bool> active {false};
-	optional_ptr<SpatialBuild> build;
-
-	vibespatial::SharedWork key_work;
-	vibespatial::SharedWork cell_work;
-	vibespatial::SharedWork row_work;
-	vibespatial::BuildKey key;
-	std::shared_ptr<vibespatial::GpuBuild> device_build;
-	bool was_resident = false;
+	unique_ptr<DeviceBuild> build;
+	std::atomic<bool> was_resident {false};
 
 	mutex lock;
 	vector<unique_ptr<DeviceTile>> rest;
@@ -95,7 +120,8 @@ private:
 //! Some rows of the probe side: collected, held against the build side, given out
 class DeviceTile {
 public:
-	DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join);
+	DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join, DeviceBuild &build,
+	           vibespatial::GpuOutput output);
 	~DeviceTile();
 
 	idx_t Count() const {
@@ -104,6 +130,15 @@ public:
 	//! Takes rows of a chunk from `begin` on, as many as there is room for; returns how many
 	idx_t Add(DataChunk &input, const vibespatial::JoinRow *rows, const double *row_limits, idx_t begin);
 	bool IsFull() const;
+	//! All rows of a chunk at once, of which nothing is kept: the pairs are those of its rows
+	void Run(DataChunk &input, const vibespatial::JoinRow *rows, const double *row_limits);
+	//! Of such a chunk
+	const vector<uint32_t> &ProbeRows() const {
+		return chunk_probe;
+	}
+	const vector<uint32_t> &BuildRows() const {
+		return chunk_build;
+	}
 
 	//! Starts the device on it
 	void Launch();
@@ -123,11 +158,15 @@ private:
 	};
 
 	bool AllPoints(const vibespatial::JoinRow *rows, idx_t begin, idx_t end) const;
-	void AddShape(const vibespatial::JoinRow &row, const double *limit);
-	void Collect(DataChunk &input, idx_t begin, idx_t size);
+	void Begin(const vibespatial::JoinRow *rows, idx_t begin, idx_t end);
+	void BuildShapes();
+	void AddShape(idx_t row, vibespatial::PackedShapes &shapes, vibespatial::GeometryBatch &batch,
+	              vibespatial::Shape &shape, vector<uint32_t> &for_cpu);
+	void Collect(DataChunk &input, idx_t begin, idx_t size, idx_t at);
 	vibespatial::JoinRow Row(idx_t row);
 	void RunHalves(idx_t first, idx_t size, idx_t depth);
 	void Use(const vibespatial::GpuTileResult &result, idx_t first, idx_t size);
+	void Decide(vector<Pair> open);
 	void RunOnCpu(idx_t first, idx_t size);
 	void RunRowsOnCpu(const vector<uint32_t> &rows);
 	void AddPair(uint32_t probe, uint32_t build);
@@ -137,6 +176,8 @@ private:
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	DeviceJoin &join;
+	DeviceBuild &build;
+	const vibespatial::GpuOutput output;
 	std::unique_ptr<vibespatial::GpuTile> tile;
 	Kind kind = Kind::NOTHING;
 	idx_t count = 0;
@@ -148,9 +189,7 @@ private:
 	//! Points, where the device can read them, or in memory of our own when there is no device
 	vibe::Vec2 *points = nullptr;
 	std::vector<vibe::Vec2> own_points;
-	vibespatial::PackedShapes shapes;
-	vibespatial::GeometryBatch batch;
-	vibespatial::Shape shape;
+	std::vector<vibespatial::PackedShapes> shapes;
 	//! The bytes of shapes, and where each begins
 	std::vector<uint8_t> bytes;
 	std::vector<uint64_t> offsets;
@@ -167,7 +206,6 @@ private:
 	vector<uint32_t> chunk_build;
 	vector<uint8_t> found;
 	optional_ptr<vector<uint64_t>> counted;
-	unique_ptr<vibespatial::JoinProbe> cpu_probe;
 };
 
 //! One thread's tiles: one collects while the other is worked on

@@ -209,7 +209,7 @@ struct BuildSample {
 class SpatialJoinGlobalSink : public GlobalSinkState {
 public:
 	SpatialJoinGlobalSink(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : threads(context), dispatch(context), device(context, op),
+	    : threads(context), dispatch(context), device(context, op, threads),
 	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
 	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {
@@ -429,8 +429,11 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		global.matched.Resize(global.row_count);
 	}
 	global.dispatch.Decide(global.built_rows);
-	auto parts = PartCount(context, global);
-	global.device.Decide(global.built_rows, children[0].get().estimated_cardinality, parts > 1);
+	global.device.Decide(global.built_rows, children[0].get().estimated_cardinality);
+	global.device.WaitForKernels();
+	auto parts = MaxValue(PartCount(context, global),
+	                      MinValue<idx_t>(global.device.PartCount(global.rows->SizeInBytes(), global.built_rows),
+	                                      vibespatial::PartitionGrid::MAX_PARTS));
 	if (parts > 1) {
 		global.partitions =
 		    make_uniq<SpatialPartitions>(context, *this, global.sample.boxes, global.sample.weights, parts);
@@ -656,6 +659,7 @@ struct PartJoin {
 	SpatialJoinGlobalSink &sink;
 	const uint32_t part;
 	unique_ptr<SpatialBuild> build;
+	unique_ptr<DeviceBuild> device;
 	vibespatial::SharedWork work;
 	std::atomic<idx_t> next_chunk {0};
 	//! Threads that work on it (under the lock of the source)
@@ -766,6 +770,9 @@ public:
 	DataChunk chunk;
 	int64_t *numbers = nullptr;
 	shared_ptr<PartJoin> part;
+	//! Of a part, which it must not outlive
+	unique_ptr<DeviceTile> tile;
+	uint32_t tile_part = 0;
 	bool in_chunk = false;
 	// The unit at hand
 	bool busy = false;
@@ -827,7 +834,8 @@ private:
 			auto &rows = sink.partitions->probe_rows.Part(part.part);
 			part.build = make_uniq<SpatialBuild>(global.context, op,
 			                                     std::move(sink.partitions->build_rows.Part(part.part)), sink.matched);
-			part.build->Build(parallel, sink.dispatch, rows->Count(), false);
+			part.build->Build(parallel, sink.dispatch, rows->Count(), sink.device.IsActive());
+			part.device = sink.device.NewBuild(*part.build);
 			if (op.has_aggregate) {
 				lock_guard<mutex> guard(sink.lock);
 				sink.groups->NumberBuild(*part.build);
@@ -839,7 +847,20 @@ private:
 				return false;
 			}
 			local.probe->SetInput(local.chunk);
-			local.probe->Begin(*part.build, sink.partitions.get(), part.part);
+			if (part.device) {
+				// A chunk at a time: all threads have one
+				if (!local.tile || local.tile_part != part.part) {
+					local.tile = make_uniq<DeviceTile>(global.context, op, sink.device, *part.device,
+					                                   vibespatial::GpuOutput::PAIRS);
+					local.tile_part = part.part;
+				}
+				local.tile->Run(local.chunk, local.probe->Geometries(), local.probe->Limits());
+				auto &tile = *local.tile;
+				local.probe->BeginPairs(*part.build, local.chunk, tile.ProbeRows().data(), tile.BuildRows().data(),
+				                        tile.BuildRows().size(), sink.partitions.get(), part.part);
+			} else {
+				local.probe->Begin(*part.build, sink.partitions.get(), part.part);
+			}
 			part.build->CountMemory();
 			local.in_chunk = true;
 		}
@@ -1013,6 +1034,9 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 			continue;
 		}
 		auto last_part = std::move(local.part);
+		if (last_part) {
+			local.tile.reset();
+		}
 		auto guard = global.Lock();
 		if (last_part) {
 			if (global.current == last_part) {
@@ -1113,13 +1137,15 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(Globa
 	result["Built Index"] = sink.built_index + ", " + StringUtil::BytesToHumanReadableString(sink.index_bytes);
 	result["Index Engine"] = sink.dispatch.Describe();
 	result["Pairs Engine"] = sink.device.Describe();
-	result["Probed"] = to_string(sink.probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
+	auto probed_rows = sink.probed_rows, pairs = sink.pairs;
+	sink.device.CountedRows(probed_rows, pairs);
+	result["Probed"] = to_string(probed_rows) + " rows, " + milliseconds(sink.probe_seconds);
 	auto counts = sink.counts;
 	sink.device.AddTo(counts);
 	result["Candidates"] = to_string(counts.candidates);
 	result["Cell Hits"] = to_string(counts.cell_hits);
 	result["Exact Tests"] = to_string(counts.exact_tests);
-	result["Pairs"] = to_string(sink.pairs);
+	result["Pairs"] = to_string(pairs);
 	return result;
 }
 

@@ -89,10 +89,12 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 }
 
 void SpatialProbe::BeginPairs(SpatialBuild &build_p, DataChunk &chunk, const uint32_t *probe_p,
-                              const uint32_t *build_rows_p, idx_t count) {
+                              const uint32_t *build_rows_p, idx_t count,
+                              optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
 	build = build_p;
 	input = chunk;
-	partitions = nullptr;
+	partitions = partitions_p;
+	part = part_p;
 	known = true;
 	known_probe = probe_p;
 	known_build = build_rows_p;

@@ -22,7 +22,7 @@ public:
 	void Begin(SpatialBuild &build, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
 	//! Pairs of a chunk that are known already, but for the residual; or only which of its rows have one
 	void BeginPairs(SpatialBuild &build, DataChunk &chunk, const uint32_t *probe, const uint32_t *build_rows,
-	                idx_t count);
+	                idx_t count, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
 	void BeginFound(SpatialBuild &build, DataChunk &chunk, const uint8_t *found);
 	const vibespatial::JoinRow *Geometries() const {
 		return tile;

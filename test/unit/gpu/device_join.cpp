@@ -235,7 +235,8 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
                       bool cells, const std::shared_ptr<GpuBuild> &build) {
 	DeviceAnswer answer;
 	const size_t count = probes.rows.size();
-	PackedShapes shapes;
+	// In pieces of any size
+	std::vector<PackedShapes> pieces;
 	GeometryBatch batch;
 	Shape shape;
 	auto tile = engine.NewTile(build, index.Condition());
@@ -251,6 +252,10 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 			}
 			continue;
 		}
+		if (i % 301 == 0) {
+			pieces.emplace_back();
+		}
+		auto &shapes = pieces.back();
 		vibe::Box box;
 		if (!row.data) {
 			shapes.AddNothing();
@@ -267,7 +272,7 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 	for (auto output : {GpuOutput::PAIRS, GpuOutput::COUNTS, GpuOutput::FOUND}) {
 		GpuTileInput input;
 		input.count = count;
-		input.shapes = points ? nullptr : &shapes;
+		input.shapes = points ? nullptr : &pieces;
 		input.limits = limits;
 		input.output = output;
 		input.use_cells = cells;

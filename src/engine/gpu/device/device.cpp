@@ -302,6 +302,11 @@ std::vector<KernelStatus> CudaEngine::Status() {
 	return precompiler.Status();
 }
 
+uint64_t CudaEngine::MemoryLimit() {
+	auto held = CurrentMemory();
+	return held ? held->Limit() : 0;
+}
+
 std::vector<GpuMemoryRow> CudaEngine::Memory() {
 	std::vector<GpuMemoryRow> rows;
 	if (auto held = CurrentMemory()) {

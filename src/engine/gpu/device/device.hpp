@@ -38,6 +38,7 @@ public:
 	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) override;
 	std::vector<KernelStatus> Status() override;
 	std::vector<GpuMemoryRow> Memory() override;
+	uint64_t MemoryLimit() override;
 	void Quiesce(double timeout_seconds) override;
 	std::vector<GpuStep> Steps() override;
 	void AddStep(const GpuStep &step) override;

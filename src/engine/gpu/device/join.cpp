@@ -27,7 +27,7 @@ constexpr uint64_t LOOPING_THREADS = 132 * 1024;
 //! Those of relate, each with a slab of memory, and the vertices of a pair that one thread may walk
 constexpr uint64_t RELATE_THREADS = 8192;
 constexpr uint64_t RELATE_SLAB = 64 << 10;
-constexpr uint32_t RELATE_VERTICES = 4096;
+constexpr uint32_t RELATE_VERTICES = 1024;
 //! Candidates that a tile has room for at first, for each of its rows
 constexpr uint64_t CANDIDATES_PER_ROW = 4;
 constexpr uint64_t LEAST_PAIRS = 16 << 10;
@@ -259,19 +259,36 @@ private:
 	void Upload() {
 		const size_t end = input.first + input.count;
 		if (input.shapes) {
-			auto &shapes = *input.shapes;
-			auto *data = static_cast<uint8_t *>(stream.Temporary("join shapes", shapes.bytes.size() + 8, *memory));
-			auto *views = static_cast<vibe::ShapeView *>(
-			    stream.Temporary("join views", end * sizeof(vibe::ShapeView), *memory));
-			moved.resize(end);
-			for (size_t i = input.first; i < end; i++) {
-				moved[i] = PackedShapes::At(shapes.views[i], data);
+			// Only the pieces that have rows of these
+			size_t bytes = 0, row = 0;
+			std::vector<size_t> begin;
+			for (auto &piece : *input.shapes) {
+				const bool wanted = row < end && row + piece.views.size() > input.first;
+				begin.push_back(bytes);
+				bytes += wanted ? piece.bytes.size() : 0;
+				row += piece.views.size();
 			}
-			stream.CopyToDevice(data, shapes.bytes.data(), shapes.bytes.size());
-			stream.CopyToDevice(views + input.first, moved.data() + input.first,
-			                    input.count * sizeof(vibe::ShapeView));
-			probe = SideView {views + input.first, nullptr};
-			result.times.bytes_to_device += shapes.bytes.size() + input.count * sizeof(vibe::ShapeView);
+			auto *data = static_cast<uint8_t *>(stream.Temporary("join shapes", bytes + 8, *memory));
+			auto *views = static_cast<vibe::ShapeView *>(
+			    stream.Temporary("join views", input.count * sizeof(vibe::ShapeView), *memory));
+			moved.clear();
+			row = 0;
+			for (size_t i = 0; i < begin.size(); i++) {
+				auto &piece = (*input.shapes)[i];
+				const size_t before = moved.size();
+				for (auto &view : piece.views) {
+					if (row >= input.first && row < end) {
+						moved.push_back(PackedShapes::At(view, data + begin[i]));
+					}
+					row++;
+				}
+				if (moved.size() > before) {
+					stream.CopyToDevice(data + begin[i], piece.bytes.data(), piece.bytes.size());
+				}
+			}
+			stream.CopyToDevice(views, moved.data(), input.count * sizeof(vibe::ShapeView));
+			probe = SideView {views, nullptr};
+			result.times.bytes_to_device += bytes + input.count * sizeof(vibe::ShapeView);
 		} else {
 			auto *points = static_cast<Vec2 *>(stream.Temporary("join points", end * sizeof(Vec2), *memory));
 			const auto *from = static_cast<const Vec2 *>(stream.Pinned(PINNED_POINTS, 0));
