@@ -371,9 +371,10 @@ void RegisterSettings(ExtensionLoader &loader) {
 	GpuRuntime::Get().SetOptions(options);
 	loaded = true;
 
-	config.AddExtensionOption("vibe_deterministic",
-	                          "Rows of a spatial join come in a stable order, whatever the number of threads",
-	                          LogicalType::BOOLEAN, Value::BOOLEAN(false));
+	config.AddExtensionOption(
+	    "vibe_deterministic",
+	    "Rows of a spatial join or a search come in a stable order, whatever the number of threads",
+	    LogicalType::BOOLEAN, Value::BOOLEAN(false));
 	config.AddExtensionOption("vibe_gpu_min_rows",
 	                          "From so many rows on mode auto prefers the GPU; -1: as measured, see vibe_kernels()",
 	                          LogicalType::BIGINT, Value::BIGINT(-1));
@@ -402,6 +403,11 @@ int64_t GetGpuMinRows(ClientContext &context) {
 	Value value;
 	bool is_set = context.TryGetCurrentSetting("vibe_gpu_min_rows", value) && !value.IsNull();
 	return is_set ? BigIntValue::Get(value) : -1;
+}
+
+bool GetDeterministic(ClientContext &context) {
+	Value value;
+	return context.TryGetCurrentSetting("vibe_deterministic", value) && !value.IsNull() && BooleanValue::Get(value);
 }
 
 double GetKernelTimeout(ClientContext &context) {

@@ -23,6 +23,8 @@ vibespatial::ExecutionMode GetExecutionMode(ClientContext &context);
 Precompile GetPrecompile(ClientContext &context);
 //! From so many rows on mode auto prefers the GPU; negative: as measured, kernel by kernel
 int64_t GetGpuMinRows(ClientContext &context);
+//! Rows come in a stable order, whatever the number of threads
+bool GetDeterministic(ClientContext &context);
 //! Seconds that a query waits for its own kernels
 double GetKernelTimeout(ClientContext &context);
 

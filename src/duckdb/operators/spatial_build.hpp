@@ -7,38 +7,13 @@
 
 #include "duckdb.hpp"
 #include "duckdb/common/types/row/tuple_data_collection.hpp"
+#include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_join_physical.hpp"
-#include "duckdb/storage/buffer_manager.hpp"
 
 #include <atomic>
 
 namespace duckdb {
-
-//! Memory that is not DuckDB's own, counted with its manager. Growing throws DuckDB's out-of-memory error.
-class CountedMemory {
-public:
-	explicit CountedMemory(ClientContext &context) : manager(BufferManager::GetBufferManager(context)) {
-	}
-	~CountedMemory() {
-		manager.FreeReservedMemory(size);
-	}
-	void Resize(idx_t bytes) {
-		if (bytes > size) {
-			manager.ReserveMemory(bytes - size);
-		} else {
-			manager.FreeReservedMemory(size - bytes);
-		}
-		size = bytes;
-	}
-	idx_t Size() const {
-		return size;
-	}
-
-private:
-	BufferManager &manager;
-	idx_t size = 0;
-};
 
 //! One bit for each row, set by many threads
 class RowFlags {

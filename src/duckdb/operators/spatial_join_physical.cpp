@@ -4,6 +4,7 @@
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/function/function_binder.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
+#include "duckdb/operators/row_geometry.hpp"
 #include "duckdb/operators/spatial_build.hpp"
 #include "duckdb/operators/spatial_groups.hpp"
 #include "duckdb/operators/spatial_partitions.hpp"
@@ -15,6 +16,7 @@
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
 #include "duckdb/planner/filter/optional_filter.hpp"
+#include "duckdb/settings.hpp"
 #include "duckdb/storage/temporary_memory_manager.hpp"
 #include "duckdb/wkb_output.hpp"
 
@@ -25,18 +27,13 @@ using vibespatial::JoinLimit;
 //===----------------------------------------------------------------------===//
 // Planning
 //===----------------------------------------------------------------------===//
-static bool GetFlag(ClientContext &context, const string &name) {
-	Value value;
-	return context.TryGetCurrentSetting(name, value) && !value.IsNull() && BooleanValue::Get(value);
-}
-
 PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &context, LogicalSpatialJoin &join,
                                          PhysicalOperator &left, PhysicalOperator &right)
     : PhysicalJoin(plan, join, PhysicalOperatorType::EXTENSION, join.join_type, join.estimated_cardinality),
       condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
       limit_column(DConstants::INVALID_INDEX), left_columns(join.left_columns),
       has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
-      deterministic(GetFlag(context, "vibe_deterministic")),
+      deterministic(GetDeterministic(context)),
       planned_engine(DeviceJoin::DescribePlan(context, left.estimated_cardinality, right.estimated_cardinality)) {
 	children.push_back(left);
 	children.push_back(right);
@@ -147,14 +144,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 }
 
 vibespatial::JoinRow PhysicalSpatialJoin::GeometryOf(data_ptr_t row) const {
-	if (!TupleDataLayout::ValidityBytes(row, layout->ColumnCount()).RowIsValidUnsafe(geometry_column)) {
-		return vibespatial::JoinRow {nullptr, 0};
-	}
-	// Rows are not aligned, so the string is copied; the bytes of a short one are in the row itself
-	auto at = row + layout->GetOffsets()[geometry_column];
-	auto wkb = Load<string_t>(at);
-	auto data = wkb.IsInlined() ? at + sizeof(uint32_t) : const_data_ptr_cast(wkb.GetData());
-	return vibespatial::JoinRow {data, NumericCast<uint32_t>(wkb.GetSize())};
+	return RowGeometry(*layout, geometry_column, row);
 }
 
 double PhysicalSpatialJoin::LimitOf(data_ptr_t row) const {

@@ -1,5 +1,6 @@
 #include "engine/cpu/join.hpp"
 
+#include "engine/cpu/part_boxes.hpp"
 #include "engine/cpu/prepared.hpp"
 #include "engine/gpu_join.hpp"
 #include "geometry/error.hpp"
@@ -61,35 +62,6 @@ inline void Prefetch(const JoinRow &row) {
 		__builtin_prefetch(row.data + at);
 	}
 }
-
-//! The box of each part, and of the whole
-struct PartBoxes {
-	Box whole = Box::Empty();
-	std::vector<Box> *parts;
-	bool finite = true;
-	uint64_t vertices = 0;
-
-	void Part(vibe::Family) {
-		if (parts) {
-			parts->push_back(Box::Empty());
-		}
-	}
-	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
-		Box box = Box::Empty();
-		double sum = 0;
-		for (uint32_t i = 0; i < count; i++) {
-			double x = LoadDouble(coords + i * stride), y = LoadDouble(coords + i * stride + 8);
-			sum += (x - x) + (y - y);
-			box.Add(x, y);
-		}
-		finite = finite && sum == 0;
-		vertices += count;
-		whole.Add(box);
-		if (parts) {
-			parts->back().Add(box);
-		}
-	}
-};
 
 bool IsAreaType(const JoinRow &row) {
 	uint32_t code;
