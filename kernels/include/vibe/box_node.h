@@ -87,6 +87,19 @@ struct NodeBox {
 		return node[k] <= max_x && node[NODE_FANOUT + k] <= max_y && node[2 * NODE_FANOUT + k] >= min_x &&
 		       node[3 * NODE_FANOUT + k] >= min_y;
 	}
+	//! The square of its distance to child k of a node, within 1e-6 of it; NaN for a child that is not there
+	VIBE_HD float SquareTo(const float *node, u32 k) const {
+		float dx = Gap(node[k] - max_x, min_x - node[2 * NODE_FANOUT + k]);
+		float dy = Gap(node[NODE_FANOUT + k] - max_y, min_y - node[3 * NODE_FANOUT + k]);
+		return dx * dx + dy * dy;
+	}
+
+private:
+	//! The one that is positive, else 0
+	VIBE_HD static float Gap(float a, float b) {
+		float gap = a < b ? b : a;
+		return gap < 0 ? 0 : gap;
+	}
 };
 
 //! Where the levels of a packed tree of so many items begin, in nodes, lowest first

@@ -377,6 +377,20 @@ VIBE_HD double ShapeDistance(const ShapeView &a, const ShapeView &b, double limi
 	return distance_detail::Again(a, b, limit);
 }
 
+//! Distance of two shapes, both not empty, where it is at most `bound`; else some value above that. What a search for the
+//! nearest asks for: parts that are too far to matter are passed over.
+VIBE_HD double ShapeDistanceWithin(const ShapeView &a, const ShapeView &b, double bound) {
+	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(bound), -1.0, false};
+	distance_detail::Search(search, a, b);
+	if (search.touching) {
+		return 0.0;
+	}
+	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+		return Sqrt(search.best);
+	}
+	return distance_detail::Again(a, b, -1.0);
+}
+
 //! Distance of a point and a shape that is not empty: the same value as that of the point's shape
 VIBE_HD double PointShapeDistance(const Vec2 &p, const ShapeView &s, double limit) {
 	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(limit), limit, false};
@@ -388,6 +402,19 @@ VIBE_HD double PointShapeDistance(const Vec2 &p, const ShapeView &s, double limi
 		return Sqrt(search.best);
 	}
 	return distance_detail::PointAgain(p, s, limit);
+}
+
+//! As ShapeDistanceWithin
+VIBE_HD double PointShapeDistanceWithin(const Vec2 &p, const ShapeView &s, double bound) {
+	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(bound), -1.0, false};
+	distance_detail::SearchPoint(search, p, s);
+	if (search.touching) {
+		return 0.0;
+	}
+	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+		return Sqrt(search.best);
+	}
+	return distance_detail::PointAgain(p, s, -1.0);
 }
 
 } // namespace vibe
