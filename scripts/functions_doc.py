@@ -35,6 +35,7 @@ CATEGORIES = {
     "construction": "Constructors",
     "constructive": "Constructive",
     "conversion": "Conversion",
+    "relation": "Joins and neighbours",
     "information": "About the extension",
     "diagnostic": "Diagnostics",
 }
@@ -64,9 +65,12 @@ def section(name, overloads, aliases):
     """The entry of one function"""
     lines = [f"### {name}", ""]
     for overload in overloads:
-        parameters = ", ".join(
-            f"{parameter} {kind}" for parameter, kind in zip(overload["parameters"], overload["parameter_types"])
-        )
+        parameters = [f"{parameter} {kind}" for parameter, kind in zip(overload["parameters"], overload["parameter_types"])]
+        if overload["categories"] == ["relation"]:
+            # after the relations and k come the named ones, in no order
+            named = len(parameters) - (3 if name == "vibe_knn" else 2)
+            parameters = parameters[:-named] + sorted(text.replace(" ", " := ", 1) for text in parameters[-named:])
+        parameters = ", ".join(parameters)
         kind = "ENUM" if overload["return_type"] == "ANY" else overload["return_type"]
         is_table = overload["function_type"] == "table"
         lines.append(f"    FROM {name}({parameters})" if is_table else f"    {name}({parameters}) -> {kind}")

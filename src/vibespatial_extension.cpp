@@ -27,6 +27,8 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterVersion(loader);
 
 	// Table functions
+	RegisterKnn(loader);
+	RegisterSjoin(loader);
 	RegisterGpuInfo(loader);
 	RegisterPrecompiler(loader);
 	RegisterDispatch(loader);

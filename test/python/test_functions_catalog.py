@@ -23,6 +23,8 @@ ST_Boundary ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi ST_ConvexHull ST_S
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
           "vibe_memory_status", "vibe_timeline"]
 
+RELATIONS = ["vibe_knn", "vibe_sjoin"]
+
 # What spatial 1.5.5 does not have
 OURS = {"ST_Relate", "ST_IsValidReason"}
 
@@ -85,6 +87,17 @@ def test_tables_are_described(vibe, name):
             assert vibe.execute(f"SELECT {example}").description, example
 
 
+@pytest.mark.parametrize("name", RELATIONS)
+def test_relations_are_described(vibe, name):
+    (types, overload), = catalog(vibe, name, "table").items()
+    assert types[:2] == ("VARCHAR", "VARCHAR") and overload["parameters"][:2] == ["left", "right"]
+    assert overload["description"].endswith(".") and overload["categories"] == ["relation"]
+    named = dict(zip(overload["parameters"], types))
+    assert named["left_geometry"] == "VARCHAR" and named["right_columns"] == "VARCHAR[]"
+    for example in overload["examples"]:
+        assert len(vibe.execute(f"SELECT {example}").fetchall()) > 1, example
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OURS])
 def test_same_signatures_as_spatial(vibe, spatial, name):
     ours, theirs = catalog(vibe, name), catalog(spatial, name)
@@ -122,7 +135,7 @@ def test_nothing_else_is_registered(vibe, connect):
     with connect(load=False) as plain:
         before = {row[0] for row in plain.execute(query).fetchall()}
     new = {row[0] for row in vibe.execute(query).fetchall()} - before
-    assert new == set(NAMES) | {vibe_name(name) for name in NAMES} | {"vibe_version"} | set(TABLES)
+    assert new == set(NAMES) | {vibe_name(name) for name in NAMES} | {"vibe_version"} | set(TABLES) | set(RELATIONS)
 
 
 def test_documentation_is_current(extension):

@@ -18,6 +18,10 @@ void RegisterPrecompiler(ExtensionLoader &loader);
 void RegisterDispatch(ExtensionLoader &loader);
 //! vibe_memory_status
 void RegisterMemoryStatus(ExtensionLoader &loader);
+//! vibe_knn
+void RegisterKnn(ExtensionLoader &loader);
+//! vibe_sjoin
+void RegisterSjoin(ExtensionLoader &loader);
 //! vibe_timeline
 void RegisterTimeline(ExtensionLoader &loader);
 

@@ -1,0 +1,56 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/collect_rows.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/execution/physical_operator.hpp"
+
+namespace duckdb {
+
+//! VIBE_COLLECT: keeps some columns of its child, spillable, in the order in which the child's rows are scanned; by many threads
+//! where batch numbers tell that order. Whoever it is a child of takes the rows.
+class PhysicalCollectRows : public PhysicalOperator {
+public:
+	PhysicalCollectRows(PhysicalPlan &plan, ClientContext &context, PhysicalOperator &child, vector<idx_t> columns,
+	                    bool deterministic);
+
+	const vector<idx_t> columns;
+
+	//! When all are there
+	ColumnDataCollection &Rows() const;
+	//! Lets go of them
+	void Clear() const;
+
+	string GetName() const override {
+		return "VIBE_COLLECT";
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override;
+
+	// Sink interface
+	bool IsSink() const override {
+		return true;
+	}
+	bool ParallelSink() const override {
+		return !ordered || batched;
+	}
+	bool SinkOrderDependent() const override {
+		return ordered;
+	}
+	OperatorPartitionInfo RequiredPartitionInfo() const override {
+		return batched ? OperatorPartitionInfo::BatchIndex() : OperatorPartitionInfo::NoPartitionInfo();
+	}
+	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override;
+	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &context) const override;
+	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override;
+	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override;
+	SinkFinalizeType Finalize(Pipeline &pipeline, Event &event, ClientContext &context,
+	                          OperatorSinkFinalizeInput &input) const override;
+
+private:
+	bool ordered;
+	bool batched;
+};
+
+} // namespace duckdb

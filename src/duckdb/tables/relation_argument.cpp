@@ -1,0 +1,177 @@
+#include "duckdb/tables/relation_argument.hpp"
+
+#include "duckdb/common/types/geometry_crs.hpp"
+#include "duckdb/parser/expression/star_expression.hpp"
+#include "duckdb/parser/parsed_data/create_table_function_info.hpp"
+#include "duckdb/parser/parser.hpp"
+#include "duckdb/parser/qualified_name.hpp"
+#include "duckdb/parser/query_node/select_node.hpp"
+#include "duckdb/parser/statement/select_statement.hpp"
+#include "duckdb/parser/tableref/basetableref.hpp"
+#include "duckdb/parser/tableref/subqueryref.hpp"
+#include "duckdb/planner/binder.hpp"
+
+namespace duckdb {
+
+//! A query where the text is one, else the name of a table
+static unique_ptr<TableRef> ParseRelation(ClientContext &context, const string &text) {
+	Parser parser(context.GetParserOptions());
+	try {
+		parser.ParseQuery(text);
+	} catch (const ParserException &) {
+		parser.statements.clear();
+	}
+	if (parser.statements.size() == 1 && parser.statements[0]->type == StatementType::SELECT_STATEMENT) {
+		auto query = unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0]));
+		return make_uniq<SubqueryRef>(std::move(query));
+	}
+	auto name = QualifiedName::Parse(text);
+	auto table = make_uniq<BaseTableRef>();
+	table->catalog_name = name.catalog;
+	table->schema_name = name.schema;
+	table->table_name = name.name;
+	return std::move(table);
+}
+
+RelationArgument::RelationArgument(ClientContext &context, TableFunctionBindInput &input, string side_p,
+                                   const Value &text)
+    : side(std::move(side_p)), function(input.table_function.name) {
+	if (text.IsNull()) {
+		throw BinderException("%s: the %s relation is NULL; give the name of a table or a query", function, side);
+	}
+	ref = ParseRelation(context, StringValue::Get(text));
+	Bind(context, *input.binder);
+	geometry = FindGeometry(input);
+	auto chosen = input.named_parameters.find(side + "_columns");
+	if (chosen != input.named_parameters.end() && !chosen->second.IsNull()) {
+		for (auto &name : ListValue::GetChildren(chosen->second)) {
+			if (name.IsNull()) {
+				throw BinderException("%s: a name in %s_columns is NULL", function, side);
+			}
+			columns.push_back(FindColumn(StringValue::Get(name)));
+		}
+	}
+}
+
+void RelationArgument::Bind(ClientContext &context, Binder &parent) {
+	auto binder = Binder::CreateBinder(context, parent);
+	binder->SetCanContainNulls(true);
+	SelectNode all;
+	all.select_list.push_back(make_uniq<StarExpression>());
+	all.from_table = ref->Copy();
+	bound = binder->Bind(all);
+	if (!binder->correlated_columns.empty()) {
+		throw BinderException("%s: the %s relation refers to columns outside of it", function, side);
+	}
+}
+
+idx_t RelationArgument::FindColumn(const string &name) const {
+	for (idx_t i = 0; i < bound.names.size(); i++) {
+		if (StringUtil::CIEquals(bound.names[i], name)) {
+			return i;
+		}
+	}
+	throw BinderException("%s: the %s relation has no column \"%s\"; it has %s", function, side, name,
+	                      StringUtil::Join(bound.names, ", "));
+}
+
+idx_t RelationArgument::FindGeometry(TableFunctionBindInput &input) const {
+	vector<idx_t> candidates;
+	string names;
+	for (idx_t i = 0; i < bound.types.size(); i++) {
+		if (bound.types[i].id() == LogicalTypeId::GEOMETRY) {
+			names += (candidates.empty() ? "" : ", ") + bound.names[i];
+			candidates.push_back(i);
+		}
+	}
+	auto chosen = input.named_parameters.find(side + "_geometry");
+	if (chosen != input.named_parameters.end() && !chosen->second.IsNull()) {
+		auto column = FindColumn(StringValue::Get(chosen->second));
+		if (bound.types[column].id() != LogicalTypeId::GEOMETRY) {
+			throw BinderException("%s: column \"%s\" of the %s relation is %s, not GEOMETRY; %s", function,
+			                      bound.names[column], side, bound.types[column].ToString(),
+			                      names.empty() ? "no column is" : "these are: " + names);
+		}
+		return column;
+	}
+	if (candidates.empty()) {
+		throw BinderException("%s: the %s relation has no column of type GEOMETRY; it has %s", function, side,
+		                      StringUtil::Join(bound.names, ", "));
+	}
+	if (candidates.size() > 1) {
+		throw BinderException(
+		    "%s: the %s relation has several columns of type GEOMETRY; say which with %s_geometry: %s", function, side,
+		    side, names);
+	}
+	return candidates[0];
+}
+
+void RelationArgument::AddParameters(TableFunction &function) {
+	for (auto side : {"left", "right"}) {
+		function.named_parameters[string(side) + "_geometry"] = LogicalType::VARCHAR;
+		function.named_parameters[string(side) + "_columns"] = LogicalType::LIST(LogicalType::VARCHAR);
+	}
+}
+
+vector<string> OutputNames(const string &function, vector<string> own, const RelationArgument &left,
+                           const RelationArgument &right) {
+	case_insensitive_map_t<idx_t> times;
+	for (auto &name : own) {
+		times[name]++;
+	}
+	for (auto side : {&left, &right}) {
+		for (auto column : side->columns) {
+			times[side->bound.names[column]]++;
+		}
+	}
+	auto names = std::move(own);
+	for (auto side : {&left, &right}) {
+		for (auto column : side->columns) {
+			auto &name = side->bound.names[column];
+			names.push_back(times[name] > 1 ? side->side + "_" + name : name);
+		}
+	}
+	case_insensitive_set_t distinct;
+	for (auto &name : names) {
+		if (!distinct.insert(name).second) {
+			throw BinderException("%s: two columns would be called \"%s\"; give one of them another name, in a query",
+			                      function, name);
+		}
+	}
+	return names;
+}
+
+void RequireSameCrs(const string &function, const RelationArgument &left, const RelationArgument &right) {
+	auto &left_type = left.bound.types[left.geometry];
+	auto &right_type = right.bound.types[right.geometry];
+	if (!GeoType::HasCRS(left_type) || !GeoType::HasCRS(right_type)) {
+		return;
+	}
+	auto &left_crs = GeoType::GetCRS(left_type);
+	auto &right_crs = GeoType::GetCRS(right_type);
+	if (!left_crs.Equals(right_crs)) {
+		throw BinderException("%s: the geometries have different coordinate reference systems, '%s' and '%s'. Bring "
+		                      "them into one first, or say with ST_SetCRS that they are in the same.",
+		                      function, left_crs.GetIdentifier(), right_crs.GetIdentifier());
+	}
+}
+
+void RegisterRelationFunction(ExtensionLoader &loader, TableFunction function, vector<string> parameter_names,
+                              string description, vector<string> examples) {
+	RelationArgument::AddParameters(function);
+	FunctionDescription described;
+	described.parameter_types = function.arguments;
+	described.parameter_names = std::move(parameter_names);
+	// duckdb_functions() lists the named ones after the others, in this order
+	for (auto &parameter : function.named_parameters) {
+		described.parameter_names.push_back(parameter.first);
+	}
+	described.description = std::move(description);
+	described.examples = std::move(examples);
+	described.categories = {"relation"};
+	CreateTableFunctionInfo info(std::move(function));
+	info.descriptions.push_back(std::move(described));
+	loader.RegisterFunction(std::move(info));
+}
+
+} // namespace duckdb
