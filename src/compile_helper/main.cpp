@@ -191,6 +191,32 @@ int Pack(Arguments arguments) {
 	std::mutex lock;
 	std::vector<KernelPack::Item> items;
 	std::vector<std::string> errors;
+	// What the last pack has of the same source, made by the same compilers, need not be made again
+	KernelPack before;
+	before.Open(arguments.output);
+	auto reuse = [&](const KernelKey &key) {
+		std::string payload;
+		if (!before.LoadSame(key, payload)) {
+			return false;
+		}
+		items.push_back(KernelPack::Item {key, payload});
+		return true;
+	};
+	size_t reused = 0;
+	for (auto &job : jobs) {
+		if (job.unit) {
+			const bool known = reuse(UnitKey(*job.unit, job.capability, libraries));
+			reused += known;
+			job.unit = known ? nullptr : job.unit;
+		}
+		for (auto spec = job.specs.begin(); spec != job.specs.end();) {
+			const bool known = reuse(SpecKey(**spec, job.capability, libraries));
+			reused += known;
+			spec = known ? job.specs.erase(spec) : spec + 1;
+		}
+	}
+	jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](const Job &job) { return !job.unit && job.specs.empty(); }),
+	           jobs.end());
 	std::atomic<size_t> next {0};
 	char self[PATH_MAX];
 	const auto length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -265,7 +291,7 @@ int Pack(Arguments arguments) {
 			throw std::runtime_error("the pack does not read back: " + error);
 		}
 	}
-	std::printf("%zu kernels in %s\n", items.size(), arguments.output.c_str());
+	std::printf("%zu kernels in %s, %zu of them from before\n", items.size(), arguments.output.c_str(), reused);
 	return 0;
 }
 

@@ -24,8 +24,10 @@ const std::vector<KernelInfo> &Kernels() {
 	     "cpu, gpu"},
 	    {"wkb_bounds", "the boxes of the geometries of a spatial join's build side", "fp64", "exact", 0, "cpu"},
 	    {"cell_index", "the cells of a spatial join's areas, once many points meet them", "fp64", "exact", 0, "cpu"},
-	    {"join_pairs", "the pairs of a spatial join, by rows of its probe side", "fp64, adaptive", "exact", 1000000,
-	     "cpu, gpu"},
+	    {"join_points", "the pairs of a spatial join whose probe side has points, by their number", "fp64, adaptive",
+	     "exact", 10000, "cpu, gpu"},
+	    {"join_shapes", "the same with other geometries, which 16 cores join sooner than they are copied",
+	     "fp64, adaptive", "exact", KernelInfo::NEVER, "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
 	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
 	};
@@ -58,6 +60,10 @@ Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int
 		decision.selected = ExecutionMode::GPU;
 		decision.reason = "vibe_execution_mode is gpu";
 		decision.engine = engine;
+		return decision;
+	}
+	if (threshold == KernelInfo::NEVER) {
+		decision.reason = std::string(kernel.name) + " is left to the CPU unless the GPU is asked for";
 		return decision;
 	}
 	if (rows < threshold) {

@@ -23,7 +23,8 @@ struct KernelInfo {
 	const char *operation;
 	const char *precision;
 	const char *guarantee;
-	//! From so many rows on AUTO prefers the device; 0: there is no device variant
+	//! From so many rows on AUTO prefers the device; 0: there is no device variant, NEVER: only where somebody asks for it
+	static constexpr uint64_t NEVER = UINT64_MAX;
 	uint64_t threshold_rows;
 	const char *variants;
 

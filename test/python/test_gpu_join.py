@@ -32,7 +32,7 @@ QUERIES = [
     "SELECT p.id % 4 AS k, count(*), sum(p.id) FROM points p JOIN areas a ON ST_Covers(a.g, p.g) GROUP BY k ORDER BY k",
     "SELECT count(*) FROM mixed m JOIN mixed n ON m.g && n.g AND m.id < n.id AND n.id < 2000",
 ]
-EVENT = ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE kernel = 'join_pairs' "
+EVENT = ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE kernel LIKE 'join_%' "
          "ORDER BY sequence DESC LIMIT 1")
 
 

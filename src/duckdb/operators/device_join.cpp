@@ -26,7 +26,8 @@ using vibespatial::Parallel;
 using Clock = std::chrono::steady_clock;
 
 //! Rows of a tile: points, other geometries and their bytes
-static constexpr idx_t POINT_ROWS = 64 * STANDARD_VECTOR_SIZE;
+static constexpr idx_t POINT_ROWS = 32 * STANDARD_VECTOR_SIZE;
+static constexpr idx_t PAIRED_POINT_ROWS = 16 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_BYTES = 16 << 20;
 //! Tiles that are too large for the device are halved so often
@@ -63,22 +64,45 @@ DeviceJoin::~DeviceJoin() {
 }
 
 void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows) {
+	// Which of both it is the first rows will tell
 	decision =
-	    vibespatial::Decide(mode, vibespatial::FindKernel("join_pairs"), probe_rows, GetGpuMinRows(context));
-	event = NewEvent("join_pairs");
+	    vibespatial::Decide(mode, vibespatial::FindKernel("join_points"), probe_rows, GetGpuMinRows(context));
+	event = NewEvent("join_points");
+	event.rows = 0;
 	event.selected = ToText(decision.selected);
 	event.reason = decision.reason;
 	if (decision.selected != ExecutionMode::GPU) {
 		return;
 	}
+	expected_rows = probe_rows;
 	if (build_rows == 0) {
 		event.reason = "the build side has no rows";
+		return;
+	}
+	if (mode == ExecutionMode::AUTO && build_rows > probe_rows) {
+		event.selected = ToText(ExecutionMode::CPU);
+		event.reason = "fewer rows than the build side has";
 		return;
 	}
 	if (output == GpuOutput::COUNTS && build_rows > MAX_COUNTED_ROWS) {
 		output = GpuOutput::PAIRS;
 	}
 	active = true;
+}
+
+void DeviceJoin::DecideKind(bool points) {
+	lock_guard<mutex> guard(lock);
+	if (kind_is_known || points) {
+		kind_is_known = true;
+		return;
+	}
+	kind_is_known = true;
+	event.kernel = "join_shapes";
+	auto shapes =
+	    vibespatial::Decide(mode, vibespatial::FindKernel("join_shapes"), expected_rows, GetGpuMinRows(context));
+	event.selected = ToText(shapes.selected);
+	event.reason = shapes.reason;
+	active = active && shapes.selected == ExecutionMode::GPU;
 }
 
 idx_t DeviceJoin::PartCount(idx_t build_bytes, idx_t build_rows) const {
@@ -327,9 +351,9 @@ string DeviceJoin::Describe() {
 }
 
 string DeviceJoin::DescribePlan(ClientContext &context, idx_t probe_rows, idx_t build_rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("join_pairs"), probe_rows, GetGpuMinRows(context));
+	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("join_points"), probe_rows, GetGpuMinRows(context));
 	if (decision.selected == ExecutionMode::GPU) {
-		return "gpu (" + decision.reason + ")";
+		return (GetExecutionMode(context) == ExecutionMode::AUTO ? "gpu for points (" : "gpu (") + decision.reason + ")";
 	}
 	return IndexDispatch::DescribePlan(context, build_rows);
 }
@@ -345,7 +369,12 @@ DeviceTile::DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, De
 DeviceTile::~DeviceTile() = default;
 
 bool DeviceTile::IsFull() const {
-	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes.size() >= SHAPE_BYTES : count >= POINT_ROWS;
+	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes.size() >= SHAPE_BYTES : count >= PointRows();
+}
+
+//! Rows that wait for their pairs should stay in the processor's cache meanwhile
+idx_t DeviceTile::PointRows() const {
+	return output == GpuOutput::COUNTS ? POINT_ROWS : PAIRED_POINT_ROWS;
 }
 
 idx_t DeviceTile::ChunkCount() const {
@@ -368,7 +397,7 @@ void DeviceTile::Clear() {
 	}
 }
 
-bool DeviceTile::AllPoints(const JoinRow *rows, idx_t begin, idx_t end) const {
+static bool AllPoints(const JoinRow *rows, idx_t begin, idx_t end) {
 	vibe::Vec2 point;
 	for (idx_t i = begin; i < end; i++) {
 		if (rows[i].data && !vibespatial::TryReadPoint(rows[i].data, rows[i].size, point)) {
@@ -389,14 +418,14 @@ void DeviceTile::Begin(const JoinRow *rows, idx_t begin, idx_t end) {
 			tile = build.NewTile();
 		}
 		if (tile) {
-			points = tile->Points(POINT_ROWS);
+			points = tile->Points(PointRows());
 			return;
 		}
 	} catch (const GpuError &error) {
 		tile.reset();
 		join.Fail(error);
 	}
-	own_points.resize(POINT_ROWS);
+	own_points.resize(PointRows());
 	points = own_points.data();
 }
 
@@ -407,7 +436,7 @@ idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_l
 	}
 	auto before = count;
 	if (kind == Kind::POINTS) {
-		end = MinValue<idx_t>(end, begin + POINT_ROWS - count);
+		end = MinValue<idx_t>(end, begin + PointRows() - count);
 		constexpr double NOWHERE = std::numeric_limits<double>::quiet_NaN();
 		for (auto i = begin; i < end; i++) {
 			vibe::Vec2 point;
@@ -589,8 +618,8 @@ void DeviceTile::Launch() {
 		if (!tile) {
 			tile = build.NewTile();
 			if (kind == Kind::POINTS) {
-				memcpy(tile->Points(POINT_ROWS), points, count * sizeof(vibe::Vec2));
-				points = tile->Points(POINT_ROWS);
+				memcpy(tile->Points(PointRows()), points, count * sizeof(vibe::Vec2));
+				points = tile->Points(PointRows());
 			}
 		}
 		prepared = true;
@@ -606,6 +635,7 @@ void DeviceTile::Launch() {
 void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 	counted = counted_p;
 	pairs.clear();
+	device_pairs = 0;
 	found.assign(output == GpuOutput::FOUND ? count : 0, 0);
 	if (counted && counted->size() < build.Build().Count()) {
 		counted->resize(build.Build().Count());
@@ -616,7 +646,12 @@ void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 	if (launched) {
 		launched = false;
 		try {
-			Use(tile->Finish(), 0, count);
+			auto &result = tile->Finish();
+			Use(result, 0, count);
+			// They stay where they are until the tile is begun again
+			device_probe = result.probe;
+			device_build = result.build;
+			device_pairs = result.pairs;
 		} catch (const GpuMemoryError &) {
 			RunHalves(0, count, 0);
 		} catch (const GpuError &error) {
@@ -651,7 +686,11 @@ void DeviceTile::RunHalves(idx_t first, idx_t size, idx_t depth) {
 				throw InterruptException();
 			}
 			tile->Begin(Input(begin, some));
-			Use(tile->Finish(), begin, some);
+			auto &result = tile->Finish();
+			Use(result, begin, some);
+			for (idx_t i = 0; i < result.pairs; i++) {
+				pairs.push_back(Pair {result.probe[i], result.build[i]});
+			}
 		} catch (const GpuMemoryError &) {
 			RunHalves(begin, some, depth + 1);
 		} catch (const GpuError &error) {
@@ -721,9 +760,6 @@ void DeviceTile::Use(const GpuTileResult &result, idx_t first, idx_t size) {
 			open[i] = Pair {result.open_probe[i], result.open_build[i]};
 		}
 		Decide(std::move(open));
-	}
-	for (idx_t i = 0; i < result.pairs; i++) {
-		pairs.push_back(Pair {result.probe[i], result.build[i]});
 	}
 	for (idx_t i = 0; result.counts && i < counted->size(); i++) {
 		(*counted)[i] += result.counts[i];
@@ -802,20 +838,32 @@ void DeviceTile::RunRowsOnCpu(const vector<uint32_t> &tile_rows) {
 //! By chunk
 void DeviceTile::SortPairs() {
 	chunk_begin.assign(ChunkCount() + 1, 0);
-	for (auto &pair : pairs) {
-		chunk_begin[pair.probe / STANDARD_VECTOR_SIZE + 1]++;
-	}
-	for (idx_t i = 0; i < ChunkCount(); i++) {
-		chunk_begin[i + 1] += chunk_begin[i];
-	}
 	if (op.deterministic) {
+		for (idx_t i = 0; i < device_pairs; i++) {
+			pairs.push_back(Pair {device_probe[i], device_build[i]});
+		}
+		device_pairs = 0;
 		std::sort(pairs.begin(), pairs.end(), [](const Pair &a, const Pair &b) {
 			return a.probe != b.probe ? a.probe < b.probe : a.build < b.build;
 		});
 	}
-	chunk_probe.resize(pairs.size());
-	chunk_build.resize(pairs.size());
+	for (auto &pair : pairs) {
+		chunk_begin[pair.probe / STANDARD_VECTOR_SIZE + 1]++;
+	}
+	for (idx_t i = 0; i < device_pairs; i++) {
+		chunk_begin[device_probe[i] / STANDARD_VECTOR_SIZE + 1]++;
+	}
+	for (idx_t i = 0; i < ChunkCount(); i++) {
+		chunk_begin[i + 1] += chunk_begin[i];
+	}
+	chunk_probe.resize(pairs.size() + device_pairs);
+	chunk_build.resize(pairs.size() + device_pairs);
 	auto next = chunk_begin;
+	for (idx_t i = 0; i < device_pairs; i++) {
+		auto at = next[device_probe[i] / STANDARD_VECTOR_SIZE]++;
+		chunk_probe[at] = device_probe[i] % STANDARD_VECTOR_SIZE;
+		chunk_build[at] = device_build[i];
+	}
 	for (auto &pair : pairs) {
 		auto at = next[pair.probe / STANDARD_VECTOR_SIZE]++;
 		chunk_probe[at] = pair.probe % STANDARD_VECTOR_SIZE;
@@ -863,6 +911,10 @@ void DeviceProbe::Swap() {
 		back->Finish(nullptr);
 		giving.push_back(std::move(back));
 	}
+}
+
+bool DeviceProbe::ArePoints(const SpatialProbe &probe, idx_t count) {
+	return AllPoints(probe.Geometries(), 0, count);
 }
 
 void DeviceProbe::Add(SpatialProbe &probe, DataChunk &input) {

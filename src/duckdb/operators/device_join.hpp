@@ -50,6 +50,11 @@ public:
 
 	//! When the build side is known and before it is built; `probe_rows` is a guess
 	void Decide(idx_t build_rows, idx_t probe_rows);
+	//! When the first rows of the probe side are seen
+	void DecideKind(bool points);
+	bool KindIsKnown() const {
+		return kind_is_known;
+	}
 	//! Into how many parts the build side must be cut to fit on the device
 	idx_t PartCount(idx_t build_bytes, idx_t build_rows) const;
 	//! Rows go to the device
@@ -101,6 +106,8 @@ private:
 	vibespatial::GpuOutput output = vibespatial::GpuOutput::PAIRS;
 	vibespatial::Decision decision;
 	std::atomic<bool> active {false};
+	std::atomic<bool> kind_is_known {false};
+	idx_t expected_rows = 0;
 	unique_ptr<DeviceBuild> build;
 	std::atomic<bool> was_resident {false};
 
@@ -157,7 +164,7 @@ private:
 		uint32_t build;
 	};
 
-	bool AllPoints(const vibespatial::JoinRow *rows, idx_t begin, idx_t end) const;
+	idx_t PointRows() const;
 	void Begin(const vibespatial::JoinRow *rows, idx_t begin, idx_t end);
 	void BuildShapes();
 	void AddShape(idx_t row, vibespatial::PackedShapes &shapes, vibespatial::GeometryBatch &batch,
@@ -200,6 +207,10 @@ private:
 	//! Columns of the input that are needed later, a standard chunk at a time
 	vector<unique_ptr<DataChunk>> chunks;
 
+	//! What the device found, and what the CPU did
+	const uint32_t *device_probe = nullptr;
+	const uint32_t *device_build = nullptr;
+	idx_t device_pairs = 0;
 	vector<Pair> pairs;
 	vector<idx_t> chunk_begin;
 	vector<uint32_t> chunk_probe;
@@ -216,6 +227,8 @@ public:
 
 	//! Takes a chunk, of which `probe` knows the keys
 	void Add(SpatialProbe &probe, DataChunk &input);
+	//! Are the rows of a chunk, of which `probe` knows the keys, points?
+	static bool ArePoints(const SpatialProbe &probe, idx_t count);
 	//! The next chunk to give out is begun in `probe`; false when there is none
 	bool NextChunk(SpatialProbe &probe);
 	//! At the end of the thread

@@ -605,7 +605,11 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 		partitions.CutProbe(input, state.probe.Geometries(), state.probe.Limits(), *state.part_rows);
 		return OperatorResultType::NEED_MORE_INPUT;
 	}
-	if (!state.device && global.device.IsActive()) {
+	if (!state.device && !state.begun && global.device.IsActive() && !global.device.KindIsKnown()) {
+		state.probe.SetInput(input);
+		global.device.DecideKind(DeviceProbe::ArePoints(state.probe, input.size()));
+	}
+	if (!state.device && !state.begun && global.device.IsActive()) {
 		state.device = make_uniq<DeviceProbe>(context.client, *this, global.device);
 	}
 	if (state.device) {
@@ -837,7 +841,10 @@ private:
 				return false;
 			}
 			local.probe->SetInput(local.chunk);
-			if (part.device) {
+			if (part.device && !sink.device.KindIsKnown()) {
+				sink.device.DecideKind(DeviceProbe::ArePoints(*local.probe, local.chunk.size()));
+			}
+			if (part.device && (sink.device.IsActive() || local.tile)) {
 				// A chunk at a time: all threads have one
 				if (!local.tile || local.tile_part != part.part) {
 					local.tile = make_uniq<DeviceTile>(global.context, op, sink.device, *part.device,

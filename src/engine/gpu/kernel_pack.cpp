@@ -136,6 +136,16 @@ bool KernelPack::Load(const KernelKey &key, std::string &payload, std::string &u
 	return true;
 }
 
+bool KernelPack::LoadSame(const KernelKey &key, std::string &payload) const {
+	const auto named = places.find(key.name);
+	if (named == places.end() || named->second.count(key.capability) == 0) {
+		return false;
+	}
+	const auto &place = named->second.at(key.capability);
+	std::string error;
+	return OpenKernel(data + place.offset, place.size, key, payload, error);
+}
+
 void KernelPack::Write(const std::string &path, const std::vector<Item> &items) {
 	std::string index, body;
 	Header header;

@@ -39,6 +39,9 @@ public:
 	//! of NVRTC or CCCL may have made it: `used` tells which.
 	bool Load(const KernelKey &key, std::string &payload, std::string &used, std::string &error) const;
 
+	//! Only what the same compilers made for the same architecture
+	bool LoadSame(const KernelKey &key, std::string &payload) const;
+
 	//! Whether a device runs what was compiled for `compiled`: same major version, minor not above the device's
 	static bool Runs(int device, int compiled) {
 		return device / 10 == compiled / 10 && device % 10 >= compiled % 10;

@@ -68,6 +68,21 @@ TEST_CASE("The pack gives each device what runs on it", "[gpu][kernel_pack]") {
 	REQUIRE(error.find("other sources") != std::string::npos);
 }
 
+TEST_CASE("A pack gives what the same compilers made, for whoever makes the next one", "[gpu][kernel_pack]") {
+	const TemporaryFolder folder;
+	WritePack(folder.path + "/pack");
+	KernelPack pack;
+	REQUIRE(pack.Open(folder.path + "/pack"));
+	std::string payload;
+	REQUIRE(pack.LoadSame(KeyOf("bounds", 90), payload));
+	REQUIRE_FALSE(payload.empty());
+	REQUIRE_FALSE(pack.LoadSame(KeyOf("bounds", 91), payload));
+	REQUIRE_FALSE(pack.LoadSame(KeyOf("nothing", 90), payload));
+	auto other = KeyOf("bounds", 90);
+	other.nvrtc += "x";
+	REQUIRE_FALSE(pack.LoadSame(other, payload));
+}
+
 TEST_CASE("A damaged pack is noticed", "[gpu][kernel_pack]") {
 	TemporaryFolder folder;
 	const auto path = folder.path + "/pack";

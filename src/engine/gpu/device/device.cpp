@@ -169,8 +169,9 @@ void CudaEngine::BringUp() {
 		});
 		begin = Clock::now();
 		MakeMemory();
-		// The first stream and its pinned memory
+		// The first stream and pinned memory
 		streams->Take();
+		streams->Blocks().Fill();
 		found.memory_ms = EndStep("start", "memory", begin);
 	} catch (const std::exception &exception) {
 		absent(exception.what());

@@ -7,14 +7,49 @@
 
 namespace vibespatial {
 
-DeviceStream::DeviceStream() {
+void PinnedBlocks::Fill() {
+	void *memory = nullptr;
+	CheckCuda(cudaMallocHost(&memory, FIRST_BLOCKS * BLOCK_BYTES), "pinned memory");
+	total += FIRST_BLOCKS * BLOCK_BYTES;
+	std::lock_guard<std::mutex> guard(lock);
+	for (size_t i = 0; i < FIRST_BLOCKS; i++) {
+		blocks.push_back(static_cast<char *>(memory) + i * BLOCK_BYTES);
+	}
+}
+
+void *PinnedBlocks::Take(size_t &bytes) {
+	if (bytes <= BLOCK_BYTES) {
+		bytes = BLOCK_BYTES;
+		std::lock_guard<std::mutex> guard(lock);
+		if (!blocks.empty()) {
+			auto *block = blocks.back();
+			blocks.pop_back();
+			return block;
+		}
+	}
+	void *memory = nullptr;
+	CheckCuda(cudaMallocHost(&memory, bytes), "pinned memory");
+	total += bytes;
+	return memory;
+}
+
+void PinnedBlocks::Give(void *block, size_t bytes) {
+	if (bytes == BLOCK_BYTES) {
+		std::lock_guard<std::mutex> guard(lock);
+		blocks.push_back(block);
+	} else if (block) {
+		cudaFreeHost(block);
+		total -= bytes;
+	}
+}
+
+DeviceStream::DeviceStream(PinnedBlocks &blocks) : blocks(blocks) {
 	CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
 }
 
 void DeviceStream::MakeSlots() {
 	void *memory = nullptr;
 	CheckCuda(cudaMallocHost(&memory, SLOTS * SLOT_BYTES), "pinned memory");
-	pinned_bytes += SLOTS * SLOT_BYTES;
 	for (size_t i = 0; i < SLOTS; i++) {
 		slots[i] = static_cast<char *>(memory) + i * SLOT_BYTES;
 		CheckCuda(cudaEventCreateWithFlags(&slot_done[i], cudaEventDisableTiming), "an event");
@@ -28,18 +63,13 @@ void *DeviceStream::Pinned(size_t number, size_t bytes) {
 	}
 	auto &memory = pinned[number];
 	if (memory.bytes < bytes) {
-		cudaFreeHost(memory.at);
-		pinned_bytes -= memory.bytes;
+		blocks.Give(memory.at, memory.bytes);
 		memory = PinnedMemory {};
-		CheckCuda(cudaMallocHost(&memory.at, bytes), "pinned memory");
-		memory.bytes = bytes;
-		pinned_bytes += bytes;
+		size_t taken = bytes;
+		memory.at = blocks.Take(taken);
+		memory.bytes = taken;
 	}
 	return memory.at;
-}
-
-size_t DeviceStream::PinnedBytes() {
-	return pinned_bytes;
 }
 
 DeviceStream::~DeviceStream() {
@@ -51,7 +81,7 @@ DeviceStream::~DeviceStream() {
 		cudaFreeHost(slots[0]);
 	}
 	for (auto &memory : pinned) {
-		cudaFreeHost(memory.at);
+		blocks.Give(memory.at, memory.bytes);
 	}
 	cudaStreamDestroy(stream);
 }
@@ -177,7 +207,6 @@ StreamPool::Lease::~Lease() {
 		auto &peak = pool.peaks[entry.first];
 		peak = std::max(peak, entry.second.bytes);
 	}
-	pool.pinned[stream.get()] = stream->PinnedBytes();
 	pool.idle.push_back(std::move(stream));
 }
 
@@ -191,7 +220,7 @@ StreamPool::Lease StreamPool::Take() {
 		}
 		made++;
 	}
-	return Lease(*this, std::make_unique<DeviceStream>());
+	return Lease(*this, std::make_unique<DeviceStream>(blocks));
 }
 
 size_t StreamPool::FreeTemporaries() {
@@ -206,8 +235,10 @@ size_t StreamPool::FreeTemporaries() {
 void StreamPool::Report(std::vector<GpuMemoryRow> &rows) {
 	std::lock_guard<std::mutex> guard(lock);
 	std::map<std::string, GpuMemoryRow> held;
+	uint64_t with_slots = 0;
 	for (auto &stream : idle) {
 		stream->ReportTemporaries(held);
+		with_slots += stream->HasSlots();
 	}
 	for (auto &peak : peaks) {
 		held[peak.first].peak_bytes = peak.second;
@@ -217,10 +248,7 @@ void StreamPool::Report(std::vector<GpuMemoryRow> &rows) {
 		entry.second.detail = entry.first;
 		rows.push_back(entry.second);
 	}
-	uint64_t bytes = 0;
-	for (auto &entry : pinned) {
-		bytes += entry.second;
-	}
+	const uint64_t bytes = blocks.Bytes() + with_slots * DeviceStream::SLOTS * DeviceStream::SLOT_BYTES;
 	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", bytes, bytes, made});
 }
 

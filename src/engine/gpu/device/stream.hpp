@@ -19,9 +19,35 @@
 
 namespace vibespatial {
 
+//! Pinned memory of the host, in blocks. Taking it from the system takes milliseconds, so that it stays, and the first
+//! blocks are there before a query asks.
+class PinnedBlocks {
+public:
+	static constexpr size_t BLOCK_BYTES = 1 << 20;
+	static constexpr size_t FIRST_BLOCKS = 48;
+
+	PinnedBlocks() = default;
+	PinnedBlocks(const PinnedBlocks &) = delete;
+	PinnedBlocks &operator=(const PinnedBlocks &) = delete;
+
+	//! The first blocks, all at once
+	void Fill();
+	//! At least so many bytes; `bytes` becomes what they are
+	void *Take(size_t &bytes);
+	void Give(void *block, size_t bytes);
+	uint64_t Bytes() const {
+		return total;
+	}
+
+private:
+	std::mutex lock;
+	std::vector<void *> blocks;
+	std::atomic<uint64_t> total {0};
+};
+
 class DeviceStream {
 public:
-	DeviceStream();
+	explicit DeviceStream(PinnedBlocks &blocks);
 	~DeviceStream();
 	DeviceStream(const DeviceStream &) = delete;
 	DeviceStream &operator=(const DeviceStream &) = delete;
@@ -42,8 +68,10 @@ public:
 
 	//! Pinned memory of the host that stays with the stream, by number; what was there is lost when it has to grow
 	void *Pinned(size_t number, size_t bytes);
-	size_t PinnedBytes();
 
+	bool HasSlots() const {
+		return slots[0] != nullptr;
+	}
 	//! Temporary storage of a primitive; valid until the next call for the same one
 	void *Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory);
 	size_t FreeTemporaries();
@@ -70,8 +98,8 @@ private:
 		void *at = nullptr;
 		size_t bytes = 0;
 	};
+	PinnedBlocks &blocks;
 	std::vector<PinnedMemory> pinned;
-	std::atomic<size_t> pinned_bytes {0};
 	std::mutex temporaries_lock;
 	std::map<std::string, rmm::device_buffer> temporaries;
 };
@@ -99,16 +127,19 @@ public:
 	};
 
 	Lease Take();
+	PinnedBlocks &Blocks() {
+		return blocks;
+	}
 	//! Of the streams that nobody uses now
 	size_t FreeTemporaries();
 	void Report(std::vector<GpuMemoryRow> &rows);
 
 private:
+	//! Before the streams that use them
+	PinnedBlocks blocks;
 	std::mutex lock;
 	std::vector<std::unique_ptr<DeviceStream>> idle;
 	size_t made = 0;
-	//! Of the streams when they were last given back
-	std::map<const DeviceStream *, size_t> pinned;
 	//! High-water marks of primitives, over all streams
 	std::map<std::string, uint64_t> peaks;
 };
