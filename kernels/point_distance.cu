@@ -1,9 +1,11 @@
 //===----------------------------------------------------------------------===//
 // point_distance
 //
-// Promise: bounded (vibe/distance.h), the CPU's bits. Distances of pairs of points. One thread a pair.
+// Promise: bounded (vibe/distance.h), the CPU's bits. Distances of pairs of points, and the nearest of many: one thread a
+// pair, or a point that is searched for.
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
+#include "vibe/nearest.h"
 #include "vibe/pairs.h"
 #include "vibe/thread.h"
 
@@ -41,4 +43,17 @@ extern "C" __global__ void point_shape_distances(const double *x, const double *
 	const vibe::ShapeView &shape = shapes[shape_ids[i]];
 	distances[i] =
 	    shape.dimension < 0 ? vibe::Infinity() - vibe::Infinity() : vibe::PointShapeDistance(point, shape, limit);
+}
+
+//! The k points of a packed tree that come first by (distance, row), none of them farther than `most`: number n of query i is
+//! at [n * count + i]. `found`: how many there are.
+extern "C" __global__ void knn_points(const float *nodes, const double *leaves, const vibe::u32 *ids, vibe::u32 items,
+                                      const vibe::Vec2 *queries, vibe::u32 count, vibe::u32 k, double most,
+                                      vibe::u32 *found, vibe::u32 *rows, double *distances) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		vibe::NearestList list {distances + i, rows + i, count, k, most, 0};
+		vibe::FindNearestPoints(nodes, vibe::NodeLevels::Of(items), leaves, ids, items, queries[i], list);
+		found[i] = list.count;
+	}
 }

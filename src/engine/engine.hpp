@@ -142,6 +142,29 @@ class GpuBuild;
 class GpuTile;
 struct JoinCondition;
 
+//! Neighbours of many points: number n of point i is at [n * count + i]
+struct PackedNeighbours {
+	size_t count = 0;
+	//! How many each point has
+	UninitializedVector<uint32_t> found;
+	UninitializedVector<uint32_t> rows;
+	UninitializedVector<double> distances;
+};
+
+//! A packed tree of points on the device. Any thread may search at any time.
+class GpuPoints {
+public:
+	virtual ~GpuPoints() = default;
+
+	//! A device's thread keeps its list in its own part of the result
+	static constexpr uint32_t MAX_K = 32;
+
+	//! The k (at most MAX_K) that come first by (distance, row), none farther than `most`, as vibe::FindNearestPoints() finds
+	//! them. Adds to the times. Throws GpuError.
+	virtual void Find(const vibe::Vec2 *points, size_t count, uint32_t k, double most, PackedNeighbours &neighbours,
+	                  GpuTimes &times) = 0;
+};
+
 //! Any thread may call anything at any time
 class GpuEngine {
 public:
@@ -183,6 +206,11 @@ public:
 	//! Throws GpuError, also where the condition is none that the device knows
 	virtual std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build,
 	                                         const JoinCondition &condition) = 0;
+	//! Brings a tree of points to the device: the parts of a BoxTree, and the points as vibe::FindNearestPoints() takes them.
+	//! Throws GpuError.
+	virtual std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
+	                                             const UninitializedVector<double> &leaves, Parallel &parallel,
+	                                             GpuTimes &times) = 0;
 
 	//! Runs every primitive on the device against the host: one line for each that is wrong
 	virtual std::vector<std::string> SelfTest() = 0;

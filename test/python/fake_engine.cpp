@@ -1,4 +1,4 @@
-// A GPU plug-in without a GPU: it packs trees on the CPU, runs the kernels of a join on the host, and fails as FAKE_GPU says.
+// A GPU plug-in without a GPU: it packs trees and finds neighbours on the CPU, runs the kernels of a join on the host, and fails as FAKE_GPU says.
 // For tests of what is around the engine.
 #include "../unit/host_cuda.hpp"
 
@@ -9,6 +9,7 @@
 #include "vibe/box_node.h"
 #include "vibe/cells.h"
 #include "vibe/distance.h"
+#include "vibe/nearest.h"
 #include "vibe/pairs.h"
 #include "vibe/points.h"
 #include "vibe/thread.h"
@@ -268,6 +269,36 @@ private:
 	size_t capacity = 1000;
 };
 
+class FakePoints : public GpuPoints {
+public:
+	FakePoints(const float *nodes, const UninitializedVector<uint32_t> &ids, const UninitializedVector<double> &leaves)
+	    : nodes(nodes), ids(ids), leaves(leaves) {
+	}
+	void Find(const vibe::Vec2 *points, size_t count, uint32_t k, double most, PackedNeighbours &neighbours,
+	          GpuTimes &times) override {
+		if (Wants("late failure")) {
+			throw GpuError("the fake device fell off");
+		}
+		neighbours.count = count;
+		neighbours.found.resize(count);
+		neighbours.rows.resize(count * k);
+		neighbours.distances.resize(count * k);
+		for (size_t i = 0; i < count; i++) {
+			vibe::NearestList list {neighbours.distances.data() + i, neighbours.rows.data() + i, count, k, most, 0};
+			vibe::FindNearestPoints(nodes, vibe::NodeLevels::Of(ids.size()), leaves.data(), ids.data(),
+			                        static_cast<uint32_t>(ids.size()), points[i], list);
+			neighbours.found[i] = list.count;
+		}
+		times.bytes_to_device += count * sizeof(vibe::Vec2);
+		times.kernel_ms += 1;
+	}
+
+private:
+	const float *nodes;
+	const UninitializedVector<uint32_t> &ids;
+	const UninitializedVector<double> &leaves;
+};
+
 class FakeEngine : public GpuEngine {
 public:
 	explicit FakeEngine(const GpuOptions &options) : options(options) {
@@ -382,6 +413,13 @@ public:
 	}
 	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override {
 		return std::make_unique<FakeTile>(build, condition);
+	}
+	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
+	                                     const UninitializedVector<double> &leaves, Parallel &, GpuTimes &) override {
+		if (Wants("failure")) {
+			throw GpuError("the fake device fell off");
+		}
+		return std::make_unique<FakePoints>(nodes, ids, leaves);
 	}
 	std::vector<std::string> SelfTest() override {
 		return {};

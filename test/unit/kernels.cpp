@@ -8,6 +8,7 @@
 #include "vibe/distance.h"
 #include "vibe/measure.h"
 #include "vibe/pairs.h"
+#include "vibe/nearest.h"
 #include "vibe/points.h"
 #include "vibe/split.h"
 #include "vibe/thread.h"
@@ -60,6 +61,7 @@ namespace wkb_encode_unit {
 
 #include "engine/cpu/box_tree.hpp"
 #include "engine/cpu/cell_index.hpp"
+#include "engine/cpu/knn.hpp"
 #include "engine/cpu/measure.hpp"
 #include "engine/cpu/point_locator.hpp"
 #include "engine/cpu/relate.hpp"
@@ -708,6 +710,52 @@ TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 				}
 			}
 			REQUIRE((rows < 5000 || expected.size() > 30));
+		}
+	}
+}
+
+TEST_CASE("kernels: the nearest points", "[kernels]") {
+	std::mt19937_64 random(12);
+	std::uniform_real_distribution<double> place(-50, 50);
+	Serial serial;
+	for (const bool whole : {false, true}) {
+		auto at = [&] { return whole ? std::round(place(random) / 5) : place(random); };
+		for (size_t items : {1, 16, 17, 700, 5000}) {
+			std::vector<std::string> wkb(items);
+			std::vector<JoinRow> rows;
+			for (auto &bytes : wkb) {
+				const double x = at(), y = at();
+				bytes.assign(21, '\0');
+				bytes[0] = bytes[1] = 1;
+				std::memcpy(&bytes[5], &x, sizeof(x));
+				std::memcpy(&bytes[13], &y, sizeof(y));
+				rows.push_back(JoinRow {reinterpret_cast<const uint8_t *>(bytes.data()), 21});
+			}
+			KnnIndex index(rows);
+			index.Build(serial);
+			constexpr uint32_t COUNT = 100;
+			const uint32_t k = whole ? 32 : 5;
+			const double most = items == 700 ? 3 : HUGE_VAL;
+			std::vector<vibe::Vec2> queries;
+			for (uint32_t i = 0; i < COUNT; i++) {
+				queries.push_back(vibe::Vec2 {at(), at()});
+			}
+			std::vector<vibe::u32> found(COUNT), near_rows(COUNT * k);
+			std::vector<double> distances(COUNT * k);
+			Launch(point_distance_unit::knn_points, COUNT, true, index.Tree().Nodes(), index.Leaves().data(),
+			       index.Tree().Ids().data(), static_cast<uint32_t>(items), queries.data(), COUNT, k, most,
+			       found.data(), near_rows.data(), distances.data());
+			KnnSearch search(index, k, most, [] {});
+			for (uint32_t i = 0; i < COUNT; i++) {
+				uint8_t bytes[21] = {1, 1};
+				std::memcpy(bytes + 5, &queries[i], sizeof(vibe::Vec2));
+				auto &expected = search.Find(JoinRow {bytes, 21});
+				REQUIRE(found[i] == expected.size());
+				for (size_t n = 0; n < expected.size(); n++) {
+					REQUIRE(near_rows[n * COUNT + i] == expected[n].row);
+					REQUIRE(SameBits(&distances[n * COUNT + i], &expected[n].distance, sizeof(double)));
+				}
+			}
 		}
 	}
 }

@@ -5,44 +5,14 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "duckdb.hpp"
+#include "duckdb/operators/operator_dispatch.hpp"
 #include "engine/cpu/box_tree.hpp"
-#include "engine/dispatch.hpp"
-#include "engine/events.hpp"
-
-#include <chrono>
 
 namespace duckdb {
 
-//! What all dispatches of one operator share. Begins with the scan.
-class OperatorDispatch {
-public:
-	OperatorDispatch(ClientContext &context, const char *operator_name);
-
-	vibespatial::ExecutionMode Mode() const {
-		return mode;
-	}
-	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
-	//! Mode gpu, and there is none: an event, and an IOException that says what to do
-	[[noreturn]] void FailWithoutDevice(const char *kernel, const string &why_not) const;
-	//! Mode gpu, and it failed
-	[[noreturn]] void FailOnDevice(const string &what, const string &why) const;
-	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
-	double WaitForDevice(const char *kernel) const;
-	//! Throws GpuError where they do not come in time; the milliseconds
-	double WaitForKernels(vibespatial::GpuEngine &engine, const std::vector<std::string> &needs) const;
-
-protected:
-	ClientContext &context;
-	const char *operator_name;
-	vibespatial::ExecutionMode mode;
-	double kernel_timeout;
-	string query;
-};
-
 class IndexDispatch : public OperatorDispatch {
 public:
-	//! Begins with the scan. In mode gpu it throws where there can be no device, and lets one come up meanwhile.
+	//! Begins with the scan
 	explicit IndexDispatch(ClientContext &context);
 
 	//! When the rows of the build side are known, before Build(). In mode gpu it waits for the device.

@@ -3,12 +3,14 @@
 #include "duckdb/common/types/row/tuple_data_collection.hpp"
 #include "duckdb/function_builder.hpp"
 #include "duckdb/operators/counted_memory.hpp"
+#include "duckdb/operators/knn_dispatch.hpp"
 #include "duckdb/operators/row_geometry.hpp"
 #include "duckdb/operators/task_parallel.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
 #include "duckdb/parallel/pipeline.hpp"
 #include "engine/cpu/knn.hpp"
 #include "engine/cpu/shared_work.hpp"
+#include "geometry/wkb.hpp"
 
 #include <chrono>
 
@@ -18,6 +20,7 @@ using vibespatial::JoinRow;
 using vibespatial::KnnIndex;
 using vibespatial::KnnSearch;
 using vibespatial::Neighbour;
+using vibespatial::PackedNeighbours;
 
 //! As errors name it
 static constexpr const char *FUNCTION = "vibe_knn";
@@ -159,7 +162,11 @@ private:
 class KnnGlobalSource : public GlobalSourceState {
 public:
 	KnnGlobalSource(ClientContext &context, const PhysicalKnn &op)
-	    : op(op), right(context, op), build(ThreadCount(context), CancelPoll(context)) {
+	    : op(op), right(context, op), dispatch(context), build(ThreadCount(context), CancelPoll(context)) {
+		// Many points at once for a device, but something for each thread
+		constexpr idx_t LEAST = 8, MOST = 64;
+		auto chunks = op.Left().Rows().ChunkCount();
+		device_chunks = MaxValue<idx_t>(LEAST, MinValue<idx_t>(MOST, chunks / ThreadCount(context) + 1));
 		op.Left().Rows().InitializeScan(scan);
 	}
 
@@ -170,18 +177,82 @@ public:
 		    1, MaxValue<idx_t>(op.Left().Rows().ChunkCount(), op.Right().Rows().Count() / ROWS_TO_INDEX));
 	}
 
+	void Build() {
+		build.Run([&](vibespatial::Parallel &parallel) {
+			right.Build(parallel);
+			dispatch.Decide(*right.index, op.Left().Rows().Count(), op.k, parallel);
+		});
+	}
+	//! Chunks of the left side that a thread takes at a time
+	idx_t TileChunks() const {
+		return dispatch.OnDevice() ? device_chunks : 1;
+	}
+
 	const PhysicalKnn &op;
 	KnnRight right;
+	//! After the index, which it may use until the end
+	KnnDispatch dispatch;
 	vibespatial::SharedWork build;
 	ColumnDataParallelScanState scan;
+	idx_t device_chunks;
 	std::atomic<idx_t> rows_done {0};
+};
+
+//! A chunk of the left side
+class LeftChunk {
+public:
+	explicit LeftChunk(const ColumnDataCollection &rows) {
+		rows.InitializeScanChunk(chunk);
+	}
+
+	bool Fetch(const ColumnDataCollection &rows, ColumnDataParallelScanState &next) {
+		if (!rows.Scan(next, scan, chunk)) {
+			return false;
+		}
+		chunk.data[0].ToUnifiedFormat(chunk.size(), geometries);
+		queries.clear();
+		return true;
+	}
+	JoinRow GeometryOf(idx_t row) const {
+		auto at = geometries.sel->get_index(row);
+		if (!geometries.validity.RowIsValid(at)) {
+			return JoinRow {nullptr, 0};
+		}
+		auto &wkb = UnifiedVectorFormat::GetData<string_t>(geometries)[at];
+		return JoinRow {const_data_ptr_cast(wkb.GetData()), NumericCast<uint32_t>(wkb.GetSize())};
+	}
+	idx_t FirstRow() const {
+		return scan.current_row_index;
+	}
+	//! Adds the points to those that a device searches for
+	void AddQueries(std::vector<vibe::Vec2> &points) {
+		for (idx_t row = 0; row < chunk.size(); row++) {
+			auto geometry = GeometryOf(row);
+			vibe::Vec2 point;
+			bool is_point = geometry.data && vibespatial::TryReadPoint(geometry.data, geometry.size, point);
+			queries.push_back(is_point ? NumericCast<uint32_t>(points.size()) : NONE);
+			if (is_point) {
+				points.push_back(point);
+			}
+		}
+	}
+
+	//! No point: the CPU's
+	static constexpr uint32_t NONE = NumericLimits<uint32_t>::Maximum();
+
+	DataChunk chunk;
+	//! Where a device searched: the numbers of the rows among what it searched for
+	vector<uint32_t> queries;
+
+private:
+	ColumnDataLocalScanState scan;
+	UnifiedVectorFormat geometries;
 };
 
 class KnnLocalSource : public LocalSourceState {
 public:
 	KnnLocalSource(ExecutionContext &context, const PhysicalKnn &op)
-	    : memory(context.client), locations(LogicalType::POINTER), left_rows(STANDARD_VECTOR_SIZE) {
-		op.Left().Rows().InitializeScanChunk(chunk);
+	    : op(op), memory(context.client), locations(LogicalType::POINTER), left_rows(STANDARD_VECTOR_SIZE) {
 		vector<LogicalType> types;
 		for (column_t column = 1; column < op.layout->ColumnCount(); column++) {
 			columns.push_back(column);
@@ -194,41 +265,67 @@ public:
 	}
 
 	//! When the index is there
-	void Start(ClientContext &context, const PhysicalKnn &op, KnnRight &right) {
-		if (!search) {
-			memory.Resize(KnnSearch::EstimateMemory(*right.index, op.k));
-			search = make_uniq<KnnSearch>(*right.index, op.k, op.max_distance, CancelPoll(context));
+	void Start(ClientContext &context, KnnGlobalSource &global) {
+		if (search) {
+			return;
 		}
+		auto &index = *global.right.index;
+		auto bytes = KnnSearch::EstimateMemory(index, op.k);
+		if (global.dispatch.OnDevice()) {
+			auto rows = global.TileChunks() * STANDARD_VECTOR_SIZE;
+			bytes += rows * (sizeof(vibe::Vec2) + 2 * sizeof(uint32_t) + op.k * (sizeof(uint32_t) + sizeof(double)));
+		}
+		memory.Resize(bytes);
+		search = make_uniq<KnnSearch>(index, op.k, op.max_distance, CancelPoll(context));
 	}
 
-	//! The next chunk of the left side
+	//! The next chunks of the left side
 	bool Fetch(KnnGlobalSource &global) {
-		global.rows_done += chunk.size();
-		next = 0;
-		if (!global.op.Left().Rows().Scan(global.scan, scan, chunk)) {
-			chunk.SetCardinality(0);
-			return false;
+		auto &rows = op.Left().Rows();
+		for (idx_t i = 0; i < tile_size; i++) {
+			global.rows_done += tile[i]->chunk.size();
 		}
-		chunk.data[0].ToUnifiedFormat(chunk.size(), geometries);
-		return true;
+		at = next = tile_size = 0;
+		for (auto most = global.TileChunks(); tile_size < most; tile_size++) {
+			if (tile_size == tile.size()) {
+				tile.push_back(make_uniq<LeftChunk>(rows));
+			}
+			if (!tile[tile_size]->Fetch(rows, global.scan)) {
+				break;
+			}
+		}
+		if (global.dispatch.OnDevice()) {
+			points.clear();
+			for (idx_t i = 0; i < tile_size; i++) {
+				tile[i]->AddQueries(points);
+			}
+			if (!points.empty() && !global.dispatch.Find(points, op.k, op.max_distance, packed)) {
+				for (idx_t i = 0; i < tile_size; i++) {
+					tile[i]->queries.clear();
+				}
+			}
+		}
+		return tile_size > 0;
 	}
 
-	//! Neighbours of the rows of the chunk, as many as fit into the result
+	//! Neighbours of rows of one chunk, as many as fit into the result
 	void Emit(KnnRight &right, DataChunk &result) {
 		auto left_row = FlatVector::GetData<int64_t>(result.data[0]);
 		auto right_row = FlatVector::GetData<int64_t>(result.data[1]);
 		auto distance = FlatVector::GetData<double>(result.data[2]);
 		auto rank = FlatVector::GetData<int64_t>(result.data[3]);
 		auto location = FlatVector::GetData<data_ptr_t>(locations);
+		auto &left = *tile[at];
+		first_row = left.FirstRow();
 		idx_t count = 0;
-		while (count < STANDARD_VECTOR_SIZE && next < chunk.size()) {
+		while (count < STANDARD_VECTOR_SIZE && next < left.chunk.size()) {
 			if (!neighbours) {
-				neighbours = &search->Find(GeometryOf(next));
+				neighbours = &Neighbours(left, next);
 				position = 0;
 			}
 			for (; count < STANDARD_VECTOR_SIZE && position < neighbours->size(); count++, position++) {
 				auto &neighbour = (*neighbours)[position];
-				left_row[count] = NumericCast<int64_t>(scan.current_row_index + next);
+				left_row[count] = NumericCast<int64_t>(first_row + next);
 				right_row[count] = neighbour.row;
 				distance[count] = neighbour.distance;
 				rank[count] = NumericCast<int64_t>(position + 1);
@@ -243,8 +340,8 @@ public:
 			}
 		}
 		auto column = LogicalKnn::OWN_COLUMNS;
-		for (idx_t i = 1; i < chunk.ColumnCount(); i++) {
-			result.data[column++].Slice(chunk.data[i], left_rows, count);
+		for (idx_t i = 1; i < left.chunk.ColumnCount(); i++) {
+			result.data[column++].Slice(left.chunk.data[i], left_rows, count);
 		}
 		if (!columns.empty() && count > 0) {
 			gathered.Reset();
@@ -256,36 +353,52 @@ public:
 			}
 		}
 		result.SetCardinality(count);
+		if (next == left.chunk.size()) {
+			next = 0;
+			at++;
+		}
 	}
 
+	//! Of what was emitted last
 	idx_t FirstRow() const {
-		return scan.current_row_index;
+		return first_row;
 	}
 	bool Done() const {
-		return next == chunk.size();
+		return at == tile_size;
 	}
 
 private:
-	JoinRow GeometryOf(idx_t row) const {
-		auto at = geometries.sel->get_index(row);
-		if (!geometries.validity.RowIsValid(at)) {
-			return JoinRow {nullptr, 0};
+	const std::vector<Neighbour> &Neighbours(const LeftChunk &left, idx_t row) {
+		if (left.queries.empty() || left.queries[row] == LeftChunk::NONE) {
+			return search->Find(left.GeometryOf(row));
 		}
-		auto &wkb = UnifiedVectorFormat::GetData<string_t>(geometries)[at];
-		return JoinRow {const_data_ptr_cast(wkb.GetData()), NumericCast<uint32_t>(wkb.GetSize())};
+		auto query = left.queries[row];
+		unpacked.clear();
+		for (idx_t n = 0; n < packed.found[query]; n++) {
+			auto place = n * packed.count + query;
+			unpacked.push_back(Neighbour {packed.distances[place], packed.rows[place]});
+		}
+		return unpacked;
 	}
 
+	const PhysicalKnn &op;
 	CountedMemory memory;
 	unique_ptr<KnnSearch> search;
 
-	// The chunk of the left side
-	ColumnDataLocalScanState scan;
-	DataChunk chunk;
-	UnifiedVectorFormat geometries;
+	// Chunks of the left side, and where they are: the chunk, and its next row
+	vector<unique_ptr<LeftChunk>> tile;
+	idx_t tile_size = 0;
+	idx_t at = 0;
 	idx_t next = 0;
+	idx_t first_row = 0;
 	//! Of the next row, from `position` on
 	const std::vector<Neighbour> *neighbours = nullptr;
 	idx_t position = 0;
+
+	// What a device found
+	std::vector<vibe::Vec2> points;
+	PackedNeighbours packed;
+	std::vector<Neighbour> unpacked;
 
 	// Columns of the right side
 	vector<column_t> columns;
@@ -310,8 +423,8 @@ SourceResultType PhysicalKnn::GetDataInternal(ExecutionContext &context, DataChu
 	auto &global = input.global_state.Cast<KnnGlobalSource>();
 	auto &local = input.local_state.Cast<KnnLocalSource>();
 	return WithFunctionName(FUNCTION, [&] {
-		global.build.Run([&](vibespatial::Parallel &parallel) { global.right.Build(parallel); });
-		local.Start(context.client, *this, global.right);
+		global.Build();
+		local.Start(context.client, global);
 		while (true) {
 			if (context.client.IsInterrupted()) {
 				throw InterruptException();
@@ -345,13 +458,15 @@ ProgressData PhysicalKnn::GetProgress(ClientContext &, GlobalSourceState &gstate
 
 InsertionOrderPreservingMap<string> PhysicalKnn::ExtraSourceParams(GlobalSourceState &gstate,
                                                                    LocalSourceState &) const {
-	auto &right = gstate.Cast<KnnGlobalSource>().right;
+	auto &global = gstate.Cast<KnnGlobalSource>();
+	auto &right = global.right;
 	InsertionOrderPreservingMap<string> result;
 	result["Operator"] = GetName(); // DuckDB's text has no names of extension operators
 	if (right.index) {
 		result["Index"] = StringUtil::Format("%llu rows%s, %.1f ms, %s", right.index->RowCount(),
 		                                     right.index->AllPoints() ? " of points" : "", right.seconds * 1e3,
 		                                     StringUtil::BytesToHumanReadableString(right.index->MemoryUsage()));
+		result["Engine"] = global.dispatch.Describe();
 	}
 	return result;
 }

@@ -2,6 +2,7 @@
 #include "device_engine.hpp"
 
 #include "engine/cpu/box_tree.hpp"
+#include "engine/cpu/knn.hpp"
 #include "geometry/wkb.hpp"
 #include "vibe/box_node.h"
 
@@ -106,6 +107,71 @@ TEST_CASE("Threads share the device", "[device]") {
 		thread.join();
 	}
 	REQUIRE(good == std::vector<int>(8, 1));
+}
+
+TEST_CASE("The device finds the same neighbours as the CPU", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	std::mt19937_64 random(13);
+	std::uniform_real_distribution<double> place(-180, 180);
+	Serial serial;
+	// Whole numbers: many distances are equal
+	for (const bool whole : {false, true}) {
+		auto some = [&] { return whole ? std::round(place(random)) : place(random); };
+		auto points = [&](size_t count) {
+			std::vector<std::string> rows(count, std::string("\1\1\0\0\0", 5));
+			for (auto &row : rows) {
+				const vibe::Vec2 point {some(), some()};
+				row.append(reinterpret_cast<const char *>(&point), sizeof(point));
+			}
+			return rows;
+		};
+		auto at = [](const std::string &row) {
+			return JoinRow {reinterpret_cast<const uint8_t *>(row.data()), static_cast<uint32_t>(row.size())};
+		};
+		for (size_t count : {1, 17, 3000, 200000}) {
+			const auto right = points(count), left = points(150000);
+			std::vector<JoinRow> rows;
+			for (auto &row : right) {
+				rows.push_back(at(row));
+			}
+			KnnIndex index(rows);
+			index.Build(serial);
+			GpuTimes times;
+			const auto held =
+			    engine->KnnPoints(index.Tree().Nodes(), index.Tree().Ids(), index.Leaves(), serial, times);
+			std::vector<vibe::Vec2> queries(left.size());
+			for (size_t i = 0; i < left.size(); i++) {
+				std::memcpy(&queries[i], left[i].data() + 5, sizeof(vibe::Vec2));
+			}
+			for (uint32_t k : {1, 5, 32}) {
+				const double most = k == 5 ? 2 : HUGE_VAL;
+				PackedNeighbours found;
+				held->Find(queries.data(), queries.size(), k, most, found, times);
+				KnnSearch search(index, k, most, [] {});
+				size_t wrong = 0;
+				for (size_t i = 0; i < left.size(); i += 7) {
+					auto &expected = search.Find(at(left[i]));
+					wrong += found.found[i] != expected.size();
+					for (size_t n = 0; n < std::min<size_t>(found.found[i], expected.size()); n++) {
+						const size_t there = n * found.count + i;
+						wrong += found.rows[there] != expected[n].row ||
+						         vibe::Bits(found.distances[there]) != vibe::Bits(expected[n].distance);
+					}
+				}
+				INFO(count << " points, k " << k);
+				REQUIRE(wrong == 0);
+			}
+			REQUIRE_THROWS_AS(
+			    [&] {
+				    PackedNeighbours found;
+				    held->Find(queries.data(), 1, 33, HUGE_VAL, found, times);
+			    }(),
+			    GpuError);
+		}
+	}
 }
 
 TEST_CASE("The device finds the same boxes of WKB as the CPU", "[device]") {

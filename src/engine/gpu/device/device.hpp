@@ -49,6 +49,9 @@ public:
 	std::shared_ptr<GpuBuild> NewBuild() override;
 	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override;
 	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override;
+	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
+	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
+	                                     GpuTimes &times) override;
 	std::vector<std::string> SelfTest() override;
 
 	// For the work that is done in other files
@@ -63,6 +66,8 @@ public:
 	void UseDevice();
 
 private:
+	friend class DevicePoints;
+
 	enum class State { COMING, UP, ABSENT };
 
 	//! Adds the step from then to now, and gives its milliseconds

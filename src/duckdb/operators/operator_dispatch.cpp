@@ -1,0 +1,110 @@
+#include "duckdb/operators/operator_dispatch.hpp"
+
+#include "duckdb/operators/task_parallel.hpp"
+#include "duckdb/settings.hpp"
+#include "engine/gpu_runtime.hpp"
+#include "engine/kernel_registry.hpp"
+
+namespace duckdb {
+
+using vibespatial::DispatchEvent;
+using vibespatial::DispatchLog;
+using vibespatial::ExecutionMode;
+using vibespatial::GpuEngine;
+using vibespatial::GpuError;
+using vibespatial::GpuRuntime;
+using vibespatial::KernelState;
+
+using Clock = std::chrono::steady_clock;
+
+//! Of a query's text, in the log
+static constexpr idx_t MAX_QUERY_SIZE = 1000;
+
+OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_name)
+    : context(context), operator_name(operator_name), mode(GetExecutionMode(context)),
+      kernel_timeout(GetKernelTimeout(context)), query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)) {
+}
+
+void OperatorDispatch::StartDevice(const char *kernel, const char *requests) const {
+	if (mode != ExecutionMode::GPU) {
+		return;
+	}
+	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
+	auto &runtime = GpuRuntime::Get();
+	runtime.StartInBackground(vibespatial::KernelNeeds(requests), operator_name);
+	auto engine = runtime.IfOpen();
+	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
+		FailWithoutDevice(kernel, runtime.State());
+	} else if (engine && !engine->Device().error.empty()) {
+		FailWithoutDevice(kernel, engine->Device().error);
+	}
+}
+
+void OperatorDispatch::FailWithoutDevice(const char *kernel, const string &why_not) const {
+	auto event = NewEvent(kernel);
+	event.selected = "gpu";
+	event.actual = "none";
+	event.reason = why_not;
+	DispatchLog::Get().Add(std::move(event));
+	throw IOException("%s: vibe_execution_mode is 'gpu' and there is no GPU to use: %s. FROM vibe_gpu_info() shows "
+	                  "all that was looked for; 'auto' or 'cpu' go without",
+	                  operator_name, why_not);
+}
+
+void OperatorDispatch::FailOnDevice(const string &what, const string &why) const {
+	throw IOException("%s: the GPU did not %s, and vibe_execution_mode is 'gpu': %s. 'auto' lets the CPU do it",
+	                  operator_name, what, why);
+}
+
+double OperatorDispatch::WaitForDevice(const char *kernel) const {
+	if (mode != ExecutionMode::GPU) {
+		return 0;
+	}
+	auto waiting = Clock::now();
+	string why_not;
+	if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not, CancelPoll(context))) {
+		FailWithoutDevice(kernel, why_not);
+	}
+	return MillisecondsSince(waiting);
+}
+
+DispatchEvent OperatorDispatch::NewEvent(const char *kernel) const {
+	DispatchEvent event;
+	event.query = query;
+	event.operator_name = operator_name;
+	event.kernel = kernel;
+	event.requested = ToText(mode);
+	return event;
+}
+
+double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std::string> &needs) const {
+	constexpr double STEP = 0.05;
+	auto begin = Clock::now();
+	auto poll = CancelPoll(context);
+	// Without the CPU to go to, a compilation is waited for
+	double patience = kernel_timeout;
+	if (mode == ExecutionMode::GPU) {
+		patience = MaxValue(patience, double(GpuRuntime::Get().Options().compile_timeout_seconds));
+	}
+	engine.Request(needs, operator_name, true);
+	while (true) {
+		auto left = patience - MillisecondsSince(begin) / 1e3;
+		auto cold = engine.EnsureWarm(needs, MaxValue(0.0, MinValue(STEP, left)));
+		if (cold.empty()) {
+			return MillisecondsSince(begin);
+		}
+		for (auto &status : engine.Status()) {
+			bool is_cold = std::find(cold.begin(), cold.end(), status.name) != cold.end();
+			if (is_cold && status.state == KernelState::FAILED) {
+				throw GpuError("kernel " + status.name + ": " + status.error);
+			}
+		}
+		if (left <= 0) {
+			throw GpuError("kernel " + cold[0] + " was not ready after " +
+			               StringUtil::Format("%.1f seconds", patience));
+		}
+		poll();
+	}
+}
+
+} // namespace duckdb

@@ -1,0 +1,50 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/operator_dispatch.hpp
+//
+// What every operator that may use the GPU does around the work itself: it waits for the device and its kernels where the mode
+// says so, and tells of it in vibe_dispatch_log()
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "engine/dispatch.hpp"
+#include "engine/events.hpp"
+
+#include <chrono>
+
+namespace duckdb {
+
+//! What all dispatches of one operator share. Begins with the scan.
+class OperatorDispatch {
+public:
+	OperatorDispatch(ClientContext &context, const char *operator_name);
+
+	vibespatial::ExecutionMode Mode() const {
+		return mode;
+	}
+	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
+	//! In mode gpu lets the device come up beside the scan, with the kernels of an operator of the registry; throws where there
+	//! can be none
+	void StartDevice(const char *kernel, const char *requests) const;
+	//! Mode gpu, and there is none: an event, and an IOException that says what to do
+	[[noreturn]] void FailWithoutDevice(const char *kernel, const string &why_not) const;
+	//! Mode gpu, and it failed
+	[[noreturn]] void FailOnDevice(const string &what, const string &why) const;
+	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
+	double WaitForDevice(const char *kernel) const;
+	//! Throws GpuError where they do not come in time; the milliseconds
+	double WaitForKernels(vibespatial::GpuEngine &engine, const std::vector<std::string> &needs) const;
+
+	static double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
+		return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+	}
+
+protected:
+	ClientContext &context;
+	const char *operator_name;
+	vibespatial::ExecutionMode mode;
+	double kernel_timeout;
+	string query;
+};
+
+} // namespace duckdb
