@@ -737,6 +737,7 @@ TEST_CASE("kernels: the nearest points", "[kernels]") {
 			const uint32_t k = whole ? 32 : 5;
 			const double most = items == 700 ? 3 : HUGE_VAL;
 			std::vector<vibe::Vec2> queries;
+			queries.reserve(COUNT);
 			for (uint32_t i = 0; i < COUNT; i++) {
 				queries.push_back(vibe::Vec2 {at(), at()});
 			}

@@ -79,7 +79,7 @@ std::vector<std::vector<Neighbour>> AllNearest(const Rows &left, const Rows &rig
 
 bool Same(const std::vector<Neighbour> &a, const std::vector<Neighbour> &b) {
 	return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Neighbour &x, const Neighbour &y) {
-		return std::memcmp(&x.distance, &y.distance, sizeof(double)) == 0 && x.row == y.row;
+		return vibe::Bits(x.distance) == vibe::Bits(y.distance) && x.row == y.row;
 	});
 }
 
@@ -113,6 +113,7 @@ size_t Wrong(const Rows &left, const Rows &right, size_t k, double most = FAR) {
 		vibe::FindNearestPoints(tree.Nodes(), levels, index.Leaves().data(), tree.Ids().data(),
 		                        static_cast<uint32_t>(tree.Count()), p, list);
 		std::vector<Neighbour> found;
+		found.reserve(list.count);
 		for (uint32_t n = 0; n < list.count; n++) {
 			found.push_back(Neighbour {distances[n * STRIDE], rows[n * STRIDE]});
 		}

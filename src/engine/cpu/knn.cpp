@@ -307,11 +307,12 @@ bool KnnSearch::Offer(double distance, uint32_t row) {
 	if (!full) {
 		nearest.push_back(next);
 	}
+	Neighbour *list = nearest.data();
 	size_t at = nearest.size() - 1;
-	for (; at > 0 && IsNearer(next, nearest[at - 1]); at--) {
-		nearest[at] = nearest[at - 1];
+	for (; at > 0 && IsNearer(next, list[at - 1]); at--) {
+		list[at] = list[at - 1];
 	}
-	nearest[at] = next;
+	list[at] = next;
 	return true;
 }
 
