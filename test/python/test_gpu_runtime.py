@@ -34,6 +34,7 @@ JOIN = "SELECT count(*) FROM points p JOIN boxes b ON ST_Intersects(p.g, b.g)"
 PAIRS = [[900]]
 EVENTS = ("SELECT kernel, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() "
           "WHERE kernel = 'box_index' ORDER BY sequence")
+KNN_EVENTS = EVENTS.replace("box_index", "knn")
 # So many boxes are for the GPU in mode auto
 LARGE = ["CREATE TABLE boxes AS SELECT ST_Point(i, 0) AS g FROM range(1000000) t(i)",
          "CREATE TABLE points AS SELECT ST_Point(i, 0) AS g FROM range(2000000) t(i)"]
@@ -225,8 +226,8 @@ def test_neighbours_on_the_device(process, fake, threads):
     shapes = "SELECT count(*) FROM vibe_knn('few', 'many', 2)"
     forty = "SELECT count(*) FROM vibe_knn('FROM few LIMIT 10', 'few', 40)"
     load, results = process(f"SET threads = {threads}", *NEIGHBOURS, "SET vibe_execution_mode = 'cpu'", KNN,
-                            "SET vibe_execution_mode = 'gpu'", KNN, shapes, forty, EVENTS,
-                            "SET vibe_execution_mode = 'auto'", KNN, forty, EVENTS, f"EXPLAIN ANALYZE {KNN}",
+                            "SET vibe_execution_mode = 'gpu'", KNN, shapes, forty, KNN_EVENTS,
+                            "SET vibe_execution_mode = 'auto'", KNN, forty, KNN_EVENTS, f"EXPLAIN ANALYZE {KNN}",
                             VIBESPATIAL_GPU_FOLDER=str(fake))
     assert results[4] == results[6] == results[11] and len(results[4][0][0]) > 20
     assert results[7] == [[40000]] and results[8] == [[400]]
@@ -242,7 +243,7 @@ def test_neighbours_on_the_device(process, fake, threads):
                                            ("cold", "was not ready after 0.2 seconds")])
 def test_neighbours_with_faults(process, fake, fault, reason):
     setup = ["FROM vibe_ensure_warm(0.1)", "SET vibe_kernel_timeout = 0.2", "SET vibe_compile_timeout = 1"]
-    load, results = process(*setup, *NEIGHBOURS, KNN, EVENTS, "SET vibe_execution_mode = 'gpu'", KNN, EVENTS,
+    load, results = process(*setup, *NEIGHBOURS, KNN, KNN_EVENTS, "SET vibe_execution_mode = 'gpu'", KNN, KNN_EVENTS,
                             "SET vibe_execution_mode = 'cpu'", KNN, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
     assert results[5] == results[-1]
     (event,) = results[6]
@@ -252,7 +253,7 @@ def test_neighbours_with_faults(process, fake, fault, reason):
 
 
 def test_neighbours_without_a_device(process, tmp_path):
-    load, results = process(*NEIGHBOURS, KNN, EVENTS, VIBESPATIAL_EXECUTION_MODE="gpu", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    load, results = process(*NEIGHBOURS, KNN, KNN_EVENTS, VIBESPATIAL_EXECUTION_MODE="gpu", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
     assert results[2].startswith("IOException") and PLUGIN in results[2] and "'auto' or 'cpu' go without" in results[2]
     assert results[3][0][:4] == ["knn", "gpu", "gpu", "none"]
 
