@@ -70,6 +70,16 @@ struct NearestList {
 //! Points in the order of a packed tree: of each lowest node the sixteen X, then the sixteen Y
 constexpr u32 LEAF_DOUBLES = 2 * NODE_FANOUT;
 
+//! A bit for each child that a node above the lowest has. Boxes of children that are not there are NaN, but compilers for
+//! GPUs make maxima of comparisons, which NaN does not survive.
+VIBE_HD u32 ChildrenOf(const NodeLevels &levels, u32 level, u32 node) {
+	if (level == 0) {
+		return 0;
+	}
+	const u32 below = levels.begin[level] - levels.begin[level - 1], begin = node * NODE_FANOUT;
+	return below - begin >= NODE_FANOUT ? 0xffff : (1u << (below - begin)) - 1;
+}
+
 //! Fills the list from a packed tree of points; ids: their rows, in the order of the tree
 VIBE_HD void FindNearestPoints(const float *nodes, const NodeLevels &levels, const double *leaves, const u32 *ids,
                                u32 items, const Vec2 &p, NearestList &list) {
@@ -83,7 +93,7 @@ VIBE_HD void FindNearestPoints(const float *nodes, const NodeLevels &levels, con
 	u32 left[NodeLevels::MAX_LEVELS];
 	u32 level = levels.count - 1;
 	at[level] = 0;
-	left[level] = 0xffff;
+	left[level] = ChildrenOf(levels, level, 0);
 	while (true) {
 		if (level == 0) {
 			const double *leaf = leaves + (u64)at[0] * LEAF_DOUBLES;
@@ -133,7 +143,7 @@ VIBE_HD void FindNearestPoints(const float *nodes, const NodeLevels &levels, con
 		const u32 child = at[level] * NODE_FANOUT + nearest;
 		level--;
 		at[level] = child;
-		left[level] = 0xffff;
+		left[level] = ChildrenOf(levels, level, child);
 	}
 }
 

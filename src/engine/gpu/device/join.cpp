@@ -27,6 +27,7 @@ constexpr uint64_t LOOPING_THREADS = 132 * 1024;
 //! Those of relate, each with a slab of memory, and the vertices of a pair that one thread may walk
 constexpr uint64_t RELATE_THREADS = 8192;
 constexpr uint64_t RELATE_SLAB = 64 << 10;
+constexpr uint64_t RELATE_SHARE = 32;
 constexpr uint32_t RELATE_VERTICES = 1024;
 //! Candidates that a tile has room for at first, for each of its rows
 constexpr uint64_t CANDIDATES_PER_ROW = 4;
@@ -401,7 +402,9 @@ private:
 				Launch("point_binary_relations", "point_relations", threads, probe, build.side, candidates,
 				       static_cast<uint32_t>(term.predicate), static_cast<uint32_t>(probe_points));
 			} else {
-				const uint64_t walkers = std::min(RELATE_THREADS, candidate_capacity);
+				// Not more than a share of what there is: tiles of other threads want some
+				const uint64_t room = std::max<uint64_t>(memory->Limit() / RELATE_SHARE / RELATE_SLAB, 32);
+				const uint64_t walkers = std::min({RELATE_THREADS, candidate_capacity, room});
 				auto *arena =
 				    static_cast<vibe::u8 *>(stream.Temporary("relate arena", walkers * RELATE_SLAB, *memory));
 				Launch("polygon_predicates", "relate_pairs", walkers, probe, build.side, candidates,
