@@ -66,8 +66,8 @@ DeviceJoin::~DeviceJoin() {
 void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows) {
 	// Which of both it is the first rows will tell
 	decision =
-	    vibespatial::Decide(mode, vibespatial::FindKernel("join_points"), probe_rows, GetGpuMinRows(context));
-	event = NewEvent("join_points");
+	    vibespatial::Decide(mode, vibespatial::FindKernel(op.kernel), probe_rows, GetGpuMinRows(context));
+	event = NewEvent(op.kernel);
 	event.rows = 0;
 	event.selected = ToText(decision.selected);
 	event.reason = decision.reason;
@@ -346,12 +346,13 @@ string DeviceJoin::Describe() {
 	}
 	return StringUtil::Format("gpu (%s): %llu tiles, %.1f ms to the device, %.1f kernels, %.1f back, summed over "
 	                          "tiles that overlap; %llu pairs left to the CPU",
-	                          failure.empty() ? event.reason : failure, tiles_done, event.to_device_ms,
-	                          event.kernel_ms, event.from_device_ms, open_pairs);
+	                          failure.empty() ? event.reason : failure, tiles_done, event.to_device_ms, event.kernel_ms,
+	                          event.from_device_ms, open_pairs);
 }
 
-string DeviceJoin::DescribePlan(ClientContext &context, idx_t probe_rows, idx_t build_rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("join_points"), probe_rows, GetGpuMinRows(context));
+string DeviceJoin::DescribePlan(ClientContext &context, const char *kernel, idx_t probe_rows, idx_t build_rows) {
+	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), probe_rows,
+	                                    GetGpuMinRows(context));
 	if (decision.selected == ExecutionMode::GPU) {
 		return (GetExecutionMode(context) == ExecutionMode::AUTO ? "gpu for points (" : "gpu (") + decision.reason + ")";
 	}

@@ -92,7 +92,7 @@ public:
 	//! Rows and pairs that were only counted
 	void CountedRows(idx_t &rows, idx_t &pairs);
 	//! For EXPLAIN: what would be decided now
-	static string DescribePlan(ClientContext &context, idx_t probe_rows, idx_t build_rows);
+	static string DescribePlan(ClientContext &context, const char *kernel, idx_t probe_rows, idx_t build_rows);
 
 private:
 	friend class DeviceTile;

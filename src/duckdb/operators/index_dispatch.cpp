@@ -115,7 +115,8 @@ string IndexDispatch::Describe() {
 }
 
 string IndexDispatch::DescribePlan(ClientContext &context, idx_t rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("box_index"), rows, GetGpuMinRows(context));
+	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("box_index"), rows,
+	                                    GetGpuMinRows(context));
 	if (decision.selected == ExecutionMode::GPU) {
 		return "index on gpu, pairs on cpu (" + decision.reason + ")";
 	}

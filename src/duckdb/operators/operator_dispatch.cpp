@@ -77,6 +77,18 @@ DispatchEvent OperatorDispatch::NewEvent(const char *kernel) const {
 	return event;
 }
 
+void OperatorDispatch::LogCpu(const char *kernel, const vibespatial::Decision &decision, idx_t rows) const {
+	if (mode == ExecutionMode::CPU) {
+		return;
+	}
+	auto event = NewEvent(kernel);
+	event.selected = "cpu";
+	event.actual = "cpu";
+	event.reason = decision.reason;
+	event.rows = rows;
+	DispatchLog::Get().Add(std::move(event));
+}
+
 double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std::string> &needs) const {
 	constexpr double STEP = 0.05;
 	auto begin = Clock::now();

@@ -26,6 +26,8 @@ public:
 	//! In mode gpu lets the device come up beside the scan, with the kernels of an operator of the registry; throws where there
 	//! can be none
 	void StartDevice(const char *kernel, const char *requests) const;
+	//! What was planned for the CPU, and why; nothing in mode cpu, which has no choice
+	void LogCpu(const char *kernel, const vibespatial::Decision &decision, idx_t rows) const;
 	//! Mode gpu, and there is none: an event, and an IOException that says what to do
 	[[noreturn]] void FailWithoutDevice(const char *kernel, const string &why_not) const;
 	//! Mode gpu, and it failed

@@ -384,6 +384,10 @@ private:
 	}
 
 	JoinSide SideOf(Expression &expr) const {
+		if (tables.constants_are_right && expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT &&
+		    expr.return_type.id() == LogicalTypeId::GEOMETRY && !expr.Cast<BoundConstantExpression>().value.IsNull()) {
+			return JoinSide::RIGHT;
+		}
 		return JoinSide::GetJoinSide(expr, tables.left, tables.right);
 	}
 
@@ -396,6 +400,13 @@ private:
 JoinTables::JoinTables(LogicalOperator &join) {
 	LogicalJoin::GetTableReferences(*join.children[0], left);
 	LogicalJoin::GetTableReferences(*join.children[1], right);
+}
+
+JoinTables JoinTables::OfFilter(LogicalOperator &input) {
+	JoinTables result;
+	LogicalJoin::GetTableReferences(input, result.left);
+	result.constants_are_right = true;
+	return result;
 }
 
 bool SpatialCondition::Take(ClientContext &context, const JoinTables &tables, vector<unique_ptr<Expression>> &conjuncts,

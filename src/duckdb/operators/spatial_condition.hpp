@@ -15,8 +15,15 @@ namespace duckdb {
 struct JoinTables {
 	unordered_set<idx_t> left;
 	unordered_set<idx_t> right;
+	//! There is no right child: geometries that are constants stand for it
+	bool constants_are_right = false;
 
 	explicit JoinTables(LogicalOperator &join);
+	//! Of a filter, whose rows are held against a constant
+	static JoinTables OfFilter(LogicalOperator &input);
+
+private:
+	JoinTables() = default;
 };
 
 //! A spatial condition between the two sides, and what is left of the whole condition beside it

@@ -44,6 +44,10 @@ public:
 	//! Columns of the children that come out, all of them named
 	vector<idx_t> left_columns;
 	vector<idx_t> right_columns;
+	//! The one column of the left child that comes out is there for its rows alone: nobody reads it
+	bool left_is_unread = false;
+	//! What the choice of an engine goes by
+	const char *kernel = "join_pairs";
 	vector<ProbeScan> probe_scans;
 	unique_ptr<SpatialAggregate> aggregate;
 

@@ -2,9 +2,13 @@
 
 #include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_join_logical.hpp"
+#include "duckdb/settings.hpp"
+#include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
+#include "duckdb/planner/filter/conjunction_filter.hpp"
+#include "duckdb/planner/filter/expression_filter.hpp"
 #include "duckdb/planner/joinside.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/planner/operator/list.hpp"
@@ -86,12 +90,13 @@ bool ReplaceColumns(unique_ptr<Expression> &expr, const F &find) {
 
 class SpatialJoinRewriter {
 public:
-	explicit SpatialJoinRewriter(ClientContext &context) : context(context) {
+	SpatialJoinRewriter(ClientContext &context, Binder &binder) : context(context), binder(binder) {
 	}
 
-	void Rewrite(unique_ptr<LogicalOperator> &op) {
-		for (auto &child : op->children) {
-			Rewrite(child);
+	//! `ordered`: what is above keeps the rows in the order that `op` gives them
+	void Rewrite(unique_ptr<LogicalOperator> &op, bool ordered) {
+		for (idx_t i = 0; i < op->children.size(); i++) {
+			Rewrite(op->children[i], ordered && PassesOrder(op->type, i));
 		}
 		switch (op->type) {
 		case LogicalOperatorType::LOGICAL_ANY_JOIN:
@@ -99,6 +104,12 @@ public:
 			break;
 		case LogicalOperatorType::LOGICAL_FILTER:
 			Filter(op);
+			if (op->type == LogicalOperatorType::LOGICAL_FILTER) {
+				ConstantFilter(op, ordered);
+			}
+			break;
+		case LogicalOperatorType::LOGICAL_GET:
+			ScanFilters(op, ordered);
 			break;
 		case LogicalOperatorType::LOGICAL_DELIM_JOIN:
 			DelimJoin(op);
@@ -455,6 +466,185 @@ private:
 	}
 
 	//===------------------------------------------------------------------===//
+	// Filters by a constant
+	//===------------------------------------------------------------------===//
+	//! predicate(column, constant), which many rows may bring to the GPU
+	bool IsConstantTerm(const JoinTables &tables, const Expression &conjunct, SpatialCondition &spatial) {
+		vector<unique_ptr<Expression>> alone;
+		alone.push_back(conjunct.Copy());
+		if (conjunct.IsVolatile() || !SpatialCondition::Take(context, tables, alone, spatial) || spatial.residual) {
+			return false;
+		}
+		for (auto &term : spatial.condition.any_of) {
+			if (term.kind == vibespatial::JoinTerm::BOXES) {
+				return false; // the scan knows boxes itself, and they are no work
+			}
+		}
+		return true;
+	}
+
+	//! Whether the order of a child's rows can be seen above
+	static bool PassesOrder(LogicalOperatorType type, idx_t child) {
+		switch (type) {
+		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+		case LogicalOperatorType::LOGICAL_DISTINCT:
+		case LogicalOperatorType::LOGICAL_ORDER_BY:
+		case LogicalOperatorType::LOGICAL_TOP_N:
+		case LogicalOperatorType::LOGICAL_EXCEPT:
+		case LogicalOperatorType::LOGICAL_INTERSECT:
+			return false;
+		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+		case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+		case LogicalOperatorType::LOGICAL_ANY_JOIN:
+			return child == 0;
+		default:
+			return true;
+		}
+	}
+
+	//! One choice for all terms of a filter. Mode gpu takes rows out of their order, mode auto does not.
+	bool GoesToDevice(idx_t rows, bool ordered) {
+		OperatorDispatch dispatch(context, "FILTER");
+		auto decision = vibespatial::Decide(dispatch.Mode(), vibespatial::FindKernel("scalar_filter"), rows,
+		                                    GetGpuMinRows(context));
+		if (decision.selected == vibespatial::ExecutionMode::GPU && ordered &&
+		    dispatch.Mode() == vibespatial::ExecutionMode::AUTO) {
+			decision.reason = "rows stay in their order; with preserve_insertion_order = false the GPU could have them";
+		} else if (decision.selected == vibespatial::ExecutionMode::GPU) {
+			return true; // the join tells
+		}
+		dispatch.LogCpu("scalar_filter", decision, rows);
+		return false;
+	}
+
+	//! The rows of `op` for which a term is true: a SEMI join with the constant as its one build row
+	unique_ptr<LogicalOperator> JoinWithConstant(unique_ptr<LogicalOperator> op, SpatialCondition spatial) {
+		auto constant = make_uniq<LogicalDummyScan>(binder.GenerateTableIndex());
+		constant->SetEstimatedCardinality(1);
+		auto result =
+		    make_uniq<LogicalSpatialJoin>(JoinType::SEMI, std::move(spatial), std::move(op), std::move(constant));
+		result->kernel = "scalar_filter";
+		return std::move(result);
+	}
+
+	void ConstantFilter(unique_ptr<LogicalOperator> &op, bool ordered) {
+		auto &filter = op->Cast<LogicalFilter>();
+		auto tables = JoinTables::OfFilter(*filter.children[0]);
+		vector<unique_ptr<Expression>> conjuncts, rest;
+		for (auto &expr : filter.expressions) {
+			conjuncts.push_back(expr->Copy());
+		}
+		LogicalFilter::SplitPredicates(conjuncts);
+		vector<SpatialCondition> taken;
+		for (auto &conjunct : conjuncts) {
+			SpatialCondition spatial;
+			if (IsConstantTerm(tables, *conjunct, spatial)) {
+				taken.push_back(std::move(spatial));
+			} else {
+				rest.push_back(std::move(conjunct));
+			}
+		}
+		if (taken.empty() || !GoesToDevice(Cardinality(context, *filter.children[0]), ordered)) {
+			return;
+		}
+		auto left_columns = MapColumns(filter.projection_map, filter.children[0]->GetColumnBindings().size());
+		auto result = std::move(filter.children[0]);
+		if (!rest.empty()) {
+			// What costs little comes first
+			auto below = make_uniq<LogicalFilter>();
+			below->expressions = std::move(rest);
+			CopyCardinality(*result, *below);
+			below->children.push_back(std::move(result));
+			result = std::move(below);
+		}
+		for (auto &spatial : taken) {
+			auto &input = *result;
+			result = JoinWithConstant(std::move(result), std::move(spatial));
+			CopyCardinality(input, *result);
+		}
+		CopyCardinality(filter, *result);
+		AsSpatialJoin(*result).left_columns = std::move(left_columns);
+		op = std::move(result);
+	}
+
+	//! Filters of one column that DuckDB has put into a scan
+	void ScanFilters(unique_ptr<LogicalOperator> &op, bool ordered) {
+		auto &get = op->Cast<LogicalGet>();
+		if (get.table_filters.filters.empty() || !get.children.empty()) {
+			return;
+		}
+		auto tables = JoinTables::OfFilter(get);
+		auto &column_ids = get.GetColumnIds();
+		vector<SpatialCondition> taken;
+		vector<idx_t> positions;
+		TableFilterSet rest;
+		for (auto &entry : get.table_filters.filters) {
+			idx_t position = 0;
+			while (position < column_ids.size() && column_ids[position].GetPrimaryIndex() != entry.first) {
+				position++;
+			}
+			if (position == column_ids.size() || column_ids[position].IsVirtualColumn()) {
+				rest.filters.emplace(entry.first, entry.second->Copy());
+				continue;
+			}
+			auto &id = column_ids[position];
+			BoundColumnRefExpression column(get.GetColumnName(id), get.GetColumnType(id),
+			                                ColumnBinding(get.table_index, position));
+			vector<reference<TableFilter>> parts {*entry.second};
+			if (entry.second->filter_type == TableFilterType::CONJUNCTION_AND) {
+				parts.clear();
+				for (auto &part : entry.second->Cast<ConjunctionAndFilter>().child_filters) {
+					parts.push_back(*part);
+				}
+			}
+			for (auto &part : parts) {
+				SpatialCondition spatial;
+				if (part.get().filter_type == TableFilterType::EXPRESSION_FILTER &&
+				    IsConstantTerm(tables, *part.get().ToExpression(column), spatial)) {
+					taken.push_back(std::move(spatial));
+					positions.push_back(position);
+				} else {
+					rest.PushFilter(id, part.get().Copy());
+				}
+			}
+		}
+		if (taken.empty()) {
+			return;
+		}
+		auto estimated = Cardinality(context, get);
+		auto rows = estimated;
+		if (rest.filters.empty()) {
+			get.has_estimated_cardinality = false;
+			rows = get.EstimateCardinality(context);
+			get.SetEstimatedCardinality(estimated);
+		}
+		if (!GoesToDevice(rows, ordered)) {
+			return;
+		}
+		get.table_filters = std::move(rest);
+		get.SetEstimatedCardinality(rows);
+		// The columns must come out of the scan, but not of the join
+		auto &ids = get.projection_ids;
+		auto left_columns = MapColumns({}, get.GetColumnBindings().size());
+		auto before = ids;
+		for (auto position : positions) {
+			if (!ids.empty() && std::find(ids.begin(), ids.end(), position) == ids.end()) {
+				ids.push_back(position);
+			}
+		}
+		if (ids.size() > before.size() && ids.size() == column_ids.size()) {
+			// A scan of all columns has them in their own order
+			left_columns = before;
+			ids.clear();
+		}
+		for (auto &spatial : taken) {
+			op = JoinWithConstant(std::move(op), std::move(spatial));
+			op->SetEstimatedCardinality(estimated);
+		}
+		AsSpatialJoin(*op).left_columns = std::move(left_columns);
+	}
+
+	//===------------------------------------------------------------------===//
 	// Columns
 	//===------------------------------------------------------------------===//
 	//! Columns that the operator above does not use stay below: the geometries, mostly
@@ -482,14 +672,16 @@ private:
 		auto right_columns = prune(*join.children[1], join.right_columns);
 		if (left_columns.empty() && right_columns.empty() && join.join_type != JoinType::MARK) {
 			// A chunk has columns, or no place for its rows
-			(join.left_columns.empty() ? right_columns : left_columns)
-			    .push_back(join.left_columns.empty() ? join.right_columns[0] : join.left_columns[0]);
+			join.left_is_unread = !join.left_columns.empty();
+			(join.left_is_unread ? left_columns : right_columns)
+			    .push_back(join.left_is_unread ? join.left_columns[0] : join.right_columns[0]);
 		}
 		join.left_columns = std::move(left_columns);
 		join.right_columns = std::move(right_columns);
 	}
 
 	ClientContext &context;
+	Binder &binder;
 };
 
 //===----------------------------------------------------------------------===//
@@ -612,7 +804,10 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 	bool hidden = RestoreSpatialPredicates(*plan);
 	// A recursive CTE runs its plan again and again: DuckDB's own joins are made for that
 	if (!HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
-		SpatialJoinRewriter(input.context).Rewrite(plan);
+		Value ordered;
+		input.context.TryGetCurrentSetting("preserve_insertion_order", ordered);
+		SpatialJoinRewriter(input.context, input.optimizer.binder)
+		    .Rewrite(plan, ordered.IsNull() || BooleanValue::Get(ordered));
 		PushBoxes(*plan);
 		if (HasSpatialJoin(*plan)) {
 			IndexDispatch::RequestKernels(input.context);

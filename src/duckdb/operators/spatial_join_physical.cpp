@@ -31,10 +31,11 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
                                          PhysicalOperator &left, PhysicalOperator &right)
     : PhysicalJoin(plan, join, PhysicalOperatorType::EXTENSION, join.join_type, join.estimated_cardinality),
       condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
-      limit_column(DConstants::INVALID_INDEX), left_columns(join.left_columns),
-      has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
+      limit_column(DConstants::INVALID_INDEX), left_columns(join.left_columns), left_is_unread(join.left_is_unread),
+      kernel(join.kernel), has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
       deterministic(GetDeterministic(context)),
-      planned_engine(DeviceJoin::DescribePlan(context, left.estimated_cardinality, right.estimated_cardinality)) {
+      planned_engine(
+          DeviceJoin::DescribePlan(context, join.kernel, left.estimated_cardinality, right.estimated_cardinality)) {
 	children.push_back(left);
 	children.push_back(right);
 
@@ -129,7 +130,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 	layout->Initialize(kept_types, TupleDataValidityType::CAN_HAVE_NULL_VALUES);
 
 	buffered_columns.resize(left.types.size());
-	for (auto column : has_aggregate ? residual_left : left_columns) {
+	for (auto column : has_aggregate || left_is_unread ? residual_left : left_columns) {
 		buffered_columns[column] = true;
 	}
 	for (auto column : residual_left) {
@@ -536,9 +537,7 @@ public:
 
 	void Pairs(DataChunk &result, idx_t count) {
 		idx_t column = 0;
-		for (auto left : op.left_columns) {
-			result.data[column++].Slice(probe.Input().data[left], probe.probe_rows, count);
-		}
+		Left(result, column, probe.probe_rows, count);
 		auto &gathered = gather.Gather(probe.Build(), probe.build_rows, count);
 		for (idx_t i = 0; i < op.right_columns.size(); i++) {
 			result.data[column++].Reference(gathered.data[i]);
@@ -563,9 +562,7 @@ public:
 	//! Rows of the input, with their mark or with NULLs for the build side
 	void Rest(DataChunk &result, const SelectionVector &rows, idx_t count) {
 		idx_t column = 0;
-		for (auto left : op.left_columns) {
-			result.data[column++].Slice(probe.Input().data[left], rows, count);
-		}
+		Left(result, column, rows, count);
 		if (op.join_type == JoinType::MARK) {
 			auto &mark = result.data[column++];
 			mark.SetVectorType(VectorType::FLAT_VECTOR);
@@ -580,6 +577,17 @@ public:
 	}
 
 private:
+	void Left(DataChunk &result, idx_t &column, const SelectionVector &rows, idx_t count) {
+		for (auto left : op.left_columns) {
+			auto &vector = result.data[column++];
+			if (op.left_is_unread) {
+				SetNull(vector);
+			} else {
+				vector.Slice(probe.Input().data[left], rows, count);
+			}
+		}
+	}
+
 	const PhysicalSpatialJoin &op;
 	SpatialProbe &probe;
 	BuildGather &gather;

@@ -39,6 +39,10 @@ public:
 	// What comes out: columns of the left child, columns of the layout
 	vector<idx_t> left_columns;
 	vector<column_t> right_columns;
+	//! The column of the left child is NULL, for rows that are only counted
+	bool left_is_unread;
+	//! What the choice of an engine goes by
+	const char *kernel;
 
 	//! Which columns of the left child are needed after its rows were looked at
 	vector<bool> buffered_columns;
