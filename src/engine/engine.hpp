@@ -140,7 +140,9 @@ struct PackedBoxes {
 struct BuildKey;
 class GpuBuild;
 class GpuTile;
+class GpuPairwise;
 struct JoinCondition;
+struct PairwiseTask;
 
 //! Neighbours of many points: number n of point i is at [n * count + i]
 struct PackedNeighbours {
@@ -211,6 +213,9 @@ public:
 	virtual std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
 	                                             const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                             GpuTimes &times) = 0;
+
+	//! A function of two geometries, row by row (engine/gpu_pairwise.hpp). Throws GpuError.
+	virtual std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) = 0;
 
 	//! Runs every primitive on the device against the host: one line for each that is wrong
 	virtual std::vector<std::string> SelfTest() = 0;

@@ -5,6 +5,7 @@
 #include "engine/cpu/box_tree.hpp"
 #include "engine/engine.hpp"
 #include "engine/gpu_join.hpp"
+#include "engine/gpu_pairwise.hpp"
 #include "vibe/arena.h"
 #include "vibe/box_node.h"
 #include "vibe/cells.h"
@@ -119,8 +120,8 @@ public:
 //! Pairs, as a device has them
 struct FakePairs {
 	explicit FakePairs(size_t capacity)
-	    : left(capacity), right(capacity), results(capacity),
-	      list {left.data(), right.data(), results.data(), &total, capacity} {
+	    : left(capacity), right(capacity),
+	      results(capacity), list {left.data(), right.data(), results.data(), &total, capacity} {
 	}
 	std::vector<uint32_t> left, right;
 	std::vector<uint8_t> results;
@@ -194,9 +195,12 @@ public:
 			Launch(point_in_polygon_unit::cell_found, count, true, build.cells, probe.points, count, answers,
 			       found.data());
 		} else {
-			const vibe::TreeView tree {build.nodes.data(),  build.ids.data(),
-			                           static_cast<uint32_t>(build.ids.size()), build.boxes.data(),
-			                           static_cast<uint32_t>(build.count), build.part_row.data()};
+			const vibe::TreeView tree {build.nodes.data(),
+			                           build.ids.data(),
+			                           static_cast<uint32_t>(build.ids.size()),
+			                           build.boxes.data(),
+			                           static_cast<uint32_t>(build.count),
+			                           build.part_row.data()};
 			const auto from = condition.limit_from;
 			vibe::LimitView limits {from == JoinLimit::NONE ? 0 : condition.limit, nullptr, nullptr,
 			                        from != JoinLimit::NONE && condition.compared,
@@ -227,8 +231,8 @@ public:
 					       static_cast<vibe::Matrix *>(nullptr));
 				}
 			}
-			Launch(spatial_query_unit::keep_pairs, THREADS, true, candidates.list,
-			       static_cast<uint32_t>(input.output), kept->list, counts.data(), found.data(), open->list);
+			Launch(spatial_query_unit::keep_pairs, THREADS, true, candidates.list, static_cast<uint32_t>(input.output),
+			       kept->list, counts.data(), found.data(), open->list);
 		}
 		const auto most = std::max({candidates.total, kept->total, open->total});
 		if (most > capacity) {
@@ -297,6 +301,78 @@ private:
 	const float *nodes;
 	const UninitializedVector<uint32_t> &ids;
 	const UninitializedVector<double> &leaves;
+};
+
+class FakePairwise : public GpuPairwise {
+public:
+	explicit FakePairwise(const PairwiseTask &task) : task(task) {
+	}
+	void Begin(const PairwiseInput &input_p) override {
+		if (Wants("failed launch")) {
+			throw GpuError("the fake device does not start");
+		}
+		if (Wants("no room")) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		input = input_p;
+	}
+	const PairwiseResult &Finish() override {
+		static std::atomic<int> finished {0};
+		if (Wants("lost") && ++finished > 1) {
+			throw GpuError("the fake device was lost");
+		}
+		if (Wants("late no room")) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		using host_cuda::Launch;
+		constexpr uint64_t THREADS = 64;
+		const auto count = input.left->Count();
+		FakePairs pairs(count);
+		for (size_t i = 0; i < count; i++) {
+			pairs.list.Write(pairs.total++, static_cast<uint32_t>(i), static_cast<uint32_t>(i));
+		}
+		std::vector<vibe::ShapeView> views[2];
+		vibe::SideView sides[2];
+		for (auto side : {0, 1}) {
+			auto &from = side == 0 ? *input.left : *input.right;
+			for (auto &view : from.Shapes().views) {
+				views[side].push_back(PackedShapes::At(view, from.Shapes().bytes.data()));
+			}
+			sides[side] = vibe::SideView {from.IsPoints() ? nullptr : views[side].data(), from.Points().data()};
+		}
+		const vibe::LimitView limits {0, input.limits, nullptr, false, false};
+		distances.resize(count);
+		const auto &left = sides[0], &right = sides[1];
+		if (task.kind == PairwiseTask::WITHIN && !left.shapes && !right.shapes) {
+			Launch(point_distance_unit::points_within, THREADS, true, left, right, pairs.list, limits);
+		} else if (task.kind != PairwiseTask::RELATE) {
+			Launch(segment_distance_unit::shape_distances, THREADS, true, left, right, pairs.list, limits, 0u,
+			       task.kind == PairwiseTask::DISTANCE ? distances.data() : nullptr);
+		} else if (!left.shapes || !right.shapes) {
+			Launch(point_binary_relations_unit::point_relations, THREADS, true, left, right, pairs.list,
+			       static_cast<uint32_t>(task.predicate), left.shapes ? 0u : 1u);
+		} else {
+			// Little memory, so that some rows stay open
+			constexpr uint64_t SLAB = 16 << 10;
+			std::vector<uint64_t> arena(THREADS * SLAB / 8);
+			Launch(polygon_predicates_unit::relate_pairs, THREADS, true, left, right, pairs.list,
+			       static_cast<uint32_t>(task.predicate), 100u, reinterpret_cast<vibe::u8 *>(arena.data()), SLAB,
+			       static_cast<vibe::Matrix *>(nullptr));
+		}
+		results = pairs.results;
+		result = PairwiseResult {};
+		result.results = results.data();
+		result.distances = task.kind == PairwiseTask::DISTANCE ? distances.data() : nullptr;
+		result.times.bytes_to_device = input.left->Bytes() + input.right->Bytes();
+		return result;
+	}
+
+private:
+	const PairwiseTask task;
+	PairwiseInput input;
+	PairwiseResult result;
+	std::vector<uint8_t> results;
+	std::vector<double> distances;
 };
 
 class FakeEngine : public GpuEngine {
@@ -420,6 +496,9 @@ public:
 			throw GpuError("the fake device fell off");
 		}
 		return std::make_unique<FakePoints>(nodes, ids, leaves);
+	}
+	std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) override {
+		return std::make_unique<FakePairwise>(task);
 	}
 	std::vector<std::string> SelfTest() override {
 		return {};

@@ -1,4 +1,4 @@
-"""Filters on a GPU engine whose kernels run on the host: the same rows as the CPU's, also where the device fails."""
+"""Filters and projections on a GPU engine whose kernels run on the host: the same rows as the CPU's, also where the device fails."""
 import itertools
 
 import pytest
@@ -57,13 +57,14 @@ def constant_filters():
         yield filtered(table, f"ST_Within(g, {constant}) OR ST_Touches(g, {constant})")
 
 
-def both_ways(process, fake, statements, prepare, **environment):  # noqa: F811
+def both_ways(process, fake, statements, prepare, tables=(), **environment):  # noqa: F811
     """What each statement gives in mode cpu, and after `prepare`"""
-    load, results = process(*TABLES, "SET vibe_execution_mode = 'cpu'", *statements, *prepare, *statements,
+    tables = [*TABLES, *tables]
+    load, results = process(*tables, "SET vibe_execution_mode = 'cpu'", *statements, *prepare, *statements,
                             VIBESPATIAL_GPU_FOLDER=str(fake), **environment)
     wrong = [result for result in results if isinstance(result, str)]
     assert not wrong, wrong[0]
-    results = results[len(TABLES) + 1:]
+    results = results[len(tables) + 1:]
     return results[:len(statements)], results[len(statements) + len(prepare):]
 
 
@@ -96,3 +97,118 @@ def test_order_keeps_a_filter_on_the_cpu(process, fake):  # noqa: F811
     assert "VIBE_SPATIAL_JOIN" not in plain[0][1] and "order" in logged[0][3]
     for plan in (counted, ordered, any_order):
         assert "VIBE_SPATIAL_JOIN" in plan[0][1]
+
+
+def calls(swap=False):
+    first, second = ("h", "g") if swap else ("g", "h")
+    for name in PREDICATES:
+        yield f"ST_{name}({first}, {second})"
+    yield f"vibe_distance({first}, {second})"
+    yield f"ST_DWithin({first}, {second}, near)"
+    yield f"ST_DWithin({first}, {second}, 1.5)"
+
+
+def pair_statements():
+    for table in ("points", "shapes", "mixed"):
+        for swap in (False, True):
+            for call in calls(swap):
+                yield f"SELECT list({call} ORDER BY id) FROM {table}"
+                if "distance" not in call:
+                    yield filtered(table, call)
+                    yield filtered(table, f"NOT {call} AND id % 3 = 1")
+        # Several calls, what is around them, and columns that only they read
+        yield f"SELECT sum(ST_Distance(g, h)), count(*) FILTER (ST_Within(g, h)), max(ST_Touches(h, g)) FROM {table}"
+        yield f"SELECT ST_Intersects(g, h) AS k, count(*), sum(ST_Distance(g, h)) FROM {table} GROUP BY k ORDER BY k"
+        yield f"SELECT count(*) FROM {table} WHERE ST_Intersects(g, h) OR ST_Distance(g, h) > near"
+        yield f"SELECT count(*) FROM {table} WHERE ST_Intersects(g, h) IS NULL"
+        yield (f"SELECT id, ST_AsText(g), ST_Distance(g, h) + 1 AS d, ST_Distance(g, h) * 2 FROM {table} "
+               "WHERE ST_DWithin(h, g, 3) AND id % 7 < 3 ORDER BY d, id LIMIT 50")
+        yield f"SELECT CASE WHEN id % 2 = 0 THEN ST_Distance(g, h) END AS d, id FROM {table} ORDER BY id LIMIT 20"
+        yield f"SELECT sum(ST_Distance(ST_Centroid(g), h)) FROM {table} WHERE NOT ST_IsEmpty(g)"
+        yield f"SELECT id, ST_Distance(g, h) FROM {table}"
+        yield f"SELECT id, ST_Intersects(g, h) FROM {table} WHERE ST_DWithin(g, h, 2) LIMIT 100"
+        yield f"FROM {table} WHERE ST_Overlaps(g, h)"
+        yield f"SELECT * FROM (SELECT id, ST_Within(g, h) AS w FROM {table} UNION ALL SELECT id, ST_Covers(g, h) FROM {table}) ORDER BY ALL"
+
+
+MIXED = "CREATE TABLE mixed AS SELECT p.id, p.g, s.h, p.near FROM points p JOIN shapes s USING (id) ORDER BY p.id"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pairs(process, fake, threads):  # noqa: F811
+    statements = [f"SET threads = {threads}", *pair_statements(), event("scalar_pairs")]
+    cpu, gpu = both_ways(process, fake, statements, ["SET vibe_execution_mode = 'gpu'"], tables=[MIXED])
+    for sql, expected, rows in zip(statements[:-1], cpu, gpu):
+        assert rows == expected, sql
+    assert gpu[-1][0][:3] == ["gpu", "gpu", False]
+
+
+@pytest.mark.parametrize("fault", ["failed launch", "lost", "no room", "late no room"])
+def test_faults_of_pairs(process, fake, fault):  # noqa: F811
+    statements = [*list(pair_statements())[::5], event("scalar_pairs")]
+    cpu, gpu = both_ways(process, fake, statements, ["FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0",
+                                                     "SET vibe_execution_mode = 'auto'"], FAKE_GPU=fault, tables=[MIXED])
+    assert gpu[:-1] == cpu[:-1]
+    assert gpu[-1][0][0] == "gpu" and "device" in gpu[-1][0][3]
+
+
+@pytest.mark.parametrize("fault", ["failed launch", "lost"])
+def test_mode_gpu_fails_on_pairs(process, fake, fault):  # noqa: F811
+    query = "SELECT sum(ST_Distance(g, h)) FROM shapes"
+    load, results = process(*TABLES, "SET vibe_execution_mode = 'gpu'", query, query, event("scalar_pairs"),
+                            "SET vibe_execution_mode = 'cpu'", query, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+    failed, logged, _, after = results[-4:]
+    assert failed.startswith("IOException") and "the fake device" in failed and "'auto' lets the CPU do it" in failed
+    assert logged[0][1] == "none" and isinstance(after, list)
+
+
+def test_errors_are_those_of_the_function(process, fake):  # noqa: F811
+    """A geometry that no function takes: seen where a row asks for it, and nowhere else"""
+    tables = ["CREATE TABLE t AS SELECT i AS id, CASE WHEN i = 77 THEN 'LINESTRING (0 0, 1 nan)'::GEOMETRY ELSE ST_Point(i, i) END AS g, "
+              "CASE WHEN i = 78 THEN NULL ELSE ST_MakeEnvelope(i, 0, i + 1, i) END AS h FROM range(5000) t(i)"]
+    statements = ["SELECT sum(ST_Distance(g, h)) FROM t", "SELECT count(*) FROM t WHERE ST_Intersects(g, h)",
+                  "SELECT count(*) FROM t WHERE ST_Intersects(g, h) AND id <> 77",
+                  "SELECT sum(CASE WHEN id <> 77 THEN ST_Distance(h, g) END) FROM t"]
+    load, results = process(*tables, "SET vibe_execution_mode = 'cpu'", *statements, "SET vibe_execution_mode = 'gpu'", *statements,
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    cpu, gpu = results[2:6], results[7:]
+    assert cpu == gpu
+    assert cpu[0].startswith("InvalidInput") and isinstance(cpu[2], list) and isinstance(cpu[3], list)
+
+
+def test_plan_of_pairs(process, fake):  # noqa: F811
+    load, results = process(*TABLES, "EXPLAIN SELECT sum(ST_Distance(g, h)) FROM points", event("scalar_pairs"),
+                            "SET vibe_execution_mode = 'gpu'", "EXPLAIN SELECT sum(ST_Distance(g, h)) FROM points",
+                            "EXPLAIN SELECT count(*) FROM points WHERE ST_Touches(g, h)",
+                            "EXPLAIN SELECT ST_Distance(g, ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
+    small, logged, _, projected, counted, constant = results[len(TABLES):]
+    assert "VIBE_BULK" not in small[0][1] and "below the threshold" in logged[0][3]
+    assert "VIBE_BULK" in projected[0][1] and "VIBE_BULK" in counted[0][1]
+    assert "VIBE_BULK" not in constant[0][1]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_rows(process, fake, threads):  # noqa: F811
+    """Full batches and the rest of each thread; rows keep their order; points among which a shape comes late"""
+    tables = ["CREATE TABLE big AS SELECT i AS id, CASE WHEN i % 90001 = 90000 THEN ST_MakeEnvelope(1, 1, 3, 3) "
+              "WHEN i % 1000 = 7 THEN 'POINT EMPTY'::GEOMETRY ELSE ST_Point(i % 17, i % 13) END AS g, "
+              "CASE WHEN i % 1000 = 8 THEN NULL ELSE ST_Point(i % 19, i % 11) END AS h FROM range(300000) t(i)",
+              "CREATE TABLE pieces AS SELECT id, ST_MakeEnvelope(id % 7, id % 5, id % 7 + 2, id % 5 + 1) AS g, h FROM big "
+              "WHERE id % 6 = 0"]
+    statements = [f"SET threads = {threads}"]
+    for table in ("big", "pieces"):
+        statements += [
+            f"SELECT count(*), sum(id), sum(ST_Distance(g, h)::DECIMAL(18, 6)) FROM {table} WHERE ST_DWithin(g, h, 6)",
+            f"SELECT count(*), sum(id) FROM {table} WHERE ST_Intersects(g, h)",
+            f"CREATE OR REPLACE TABLE result AS SELECT id, ST_Distance(g, h) AS d FROM {table}",
+            "SELECT count(*), sum(d::DECIMAL(18, 6)), count(*) FILTER (id < previous) "
+            "FROM (SELECT *, lag(id) OVER (ORDER BY rowid) AS previous FROM result)",
+            f"CREATE OR REPLACE TABLE result AS SELECT id FROM {table} WHERE ST_DWithin(g, h, 6)",
+            "SELECT count(*), sum(id), count(*) FILTER (id < previous) "
+            "FROM (SELECT *, lag(id) OVER (ORDER BY rowid) AS previous FROM result)",
+            f"SELECT id FROM {table} WHERE ST_DWithin(g, h, 6) LIMIT 5"]
+    statements.append(event("scalar_pairs"))
+    cpu, gpu = both_ways(process, fake, statements, ["SET vibe_execution_mode = 'gpu'"], tables=tables)
+    for sql, expected, rows in zip(statements[:-1], cpu, gpu):
+        assert rows == expected, sql
+    assert gpu[4][0][2] == 0 and gpu[-1][0][1] == "gpu"

@@ -65,6 +65,7 @@ namespace wkb_encode_unit {
 #include "engine/cpu/measure.hpp"
 #include "engine/cpu/point_locator.hpp"
 #include "engine/cpu/relate.hpp"
+#include "engine/gpu_pairwise.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "wkb_bytes.hpp"
@@ -465,8 +466,8 @@ struct DevicePairs {
 	vibe::PairList list;
 
 	explicit DevicePairs(size_t capacity)
-	    : left(capacity), right(capacity), results(capacity),
-	      list {left.data(), right.data(), results.data(), &total, capacity} {
+	    : left(capacity), right(capacity),
+	      results(capacity), list {left.data(), right.data(), results.data(), &total, capacity} {
 	}
 	explicit DevicePairs(const Pairs &pairs) : DevicePairs(pairs.Count()) {
 		std::copy(pairs.left.begin(), pairs.left.end(), left.begin());
@@ -665,8 +666,8 @@ TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 		}
 		const BoxTree tree(boxes.data(), boxes.size(), serial);
 		const std::vector<vibe::i32> ids(tree.Ids().begin(), tree.Ids().end());
-		const vibe::TreeView view {
-		    tree.Nodes(), ids.data(), static_cast<uint32_t>(ids.size()), boxes.data(), rows, part_row.data()};
+		const vibe::TreeView view {tree.Nodes(), ids.data(), static_cast<uint32_t>(ids.size()),
+		                           boxes.data(), rows,       part_row.data()};
 
 		std::vector<vibe::Vec2> points(300);
 		std::vector<double> reach(points.size());
@@ -821,8 +822,8 @@ TEST_CASE("kernels: the cells of a device are those of the CPU", "[kernels]") {
 	points.push_back(vibe::Vec2 {NAN, NAN});
 	const auto count = static_cast<uint32_t>(points.size());
 	size_t boundary = 0;
-	for (const vibe::u32 answers : {1u << vibe::LOC_INTERIOR, 1u << vibe::LOC_BOUNDARY,
-	                                1u << vibe::LOC_INTERIOR | 1u << vibe::LOC_BOUNDARY}) {
+	for (const vibe::u32 answers :
+	     {1u << vibe::LOC_INTERIOR, 1u << vibe::LOC_BOUNDARY, 1u << vibe::LOC_INTERIOR | 1u << vibe::LOC_BOUNDARY}) {
 		std::set<std::pair<vibe::u32, vibe::u32>> expected, all;
 		std::vector<vibe::u32> expected_counts(areas.size()), counts(areas.size());
 		std::vector<vibe::u8> expected_found(count), found(count, 9);
@@ -888,6 +889,60 @@ TEST_CASE("kernels: relations of shapes are the CPU's, or open", "[kernels]") {
 		CHECK(holding > 3000);
 		CHECK((bytes > 4096) == (open == 0));
 	}
+}
+
+TEST_CASE("kernels: sides of rows, of points alone and of shapes", "[kernels]") {
+	Zoo zoo(13, 70);
+	const auto all = zoo.Ids([](size_t) { return true; });
+	const Pairs pairs(all, all);
+	PairwiseSide left, right, points;
+	DevicePairs rows(pairs.Count() + 1);
+	left.AddNothing();
+	right.AddNothing();
+	points.AddNothing();
+	for (size_t i = 0; i < pairs.Count(); i++) {
+		const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];
+		// Points that come before and after the first shape
+		if (a.dimension == 0 && a.point_count == 1) {
+			left.AddPoint(a.points[0]);
+		} else {
+			left.AddShape(a);
+		}
+		right.AddShape(b);
+		points.AddPoint(vibe::Vec2 {static_cast<double>(i % 7), static_cast<double>(i % 5)});
+	}
+	CHECK(points.IsPoints());
+	CHECK(!left.IsPoints());
+	CHECK((left.Count() == rows.left.size() && right.Count() == left.Count() && points.Count() == left.Count()));
+	auto views = [](const PairwiseSide &side) {
+		std::vector<vibe::ShapeView> result;
+		for (auto &view : side.Shapes().views) {
+			result.push_back(PackedShapes::At(view, side.Shapes().bytes.data()));
+		}
+		return result;
+	};
+	const auto left_views = views(left), right_views = views(right);
+	const vibe::SideView sides[] = {{left_views.data(), nullptr}, {right_views.data(), nullptr}};
+	const vibe::SideView point_side {nullptr, points.Points().data()};
+	for (uint32_t i = 0; i < rows.left.size(); i++) {
+		rows.list.Write(rows.total++, i, i);
+	}
+	std::vector<double> distances(rows.left.size()), to_points(rows.left.size());
+	const vibe::LimitView limits {-1, nullptr, nullptr, false, false};
+	using segment_distance_unit::shape_distances;
+	Launch(shape_distances, 64, true, sides[0], sides[1], rows.list, limits, 0u, distances.data());
+	Launch(shape_distances, 64, true, sides[0], point_side, rows.list, limits, 0u, to_points.data());
+	size_t wrong = 0;
+	for (size_t i = 0; i < pairs.Count(); i++) {
+		const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];
+		const bool empty = a.dimension < 0 || b.dimension < 0;
+		wrong += !SameNumber(distances[i + 1], empty ? NAN : vibe::ShapeDistance(a, b, -1));
+		const auto point = points.Points()[i + 1];
+		wrong += !SameNumber(to_points[i + 1], a.dimension < 0 ? NAN : vibe::PointShapeDistance(point, a, -1));
+	}
+	CHECK(wrong == 0);
+	left.Clear();
+	CHECK((left.IsPoints() && left.Count() == 0));
 }
 
 TEST_CASE("kernels: distances are the CPU's", "[kernels]") {

@@ -123,18 +123,4 @@ string IndexDispatch::DescribePlan(ClientContext &context, idx_t rows) {
 	return "cpu (" + decision.reason + ")";
 }
 
-void IndexDispatch::RequestKernels(ClientContext &context) {
-	auto mode = GetExecutionMode(context);
-	if (mode == ExecutionMode::CPU || GetPrecompile(context) == Precompile::OFF) {
-		return;
-	}
-	auto &runtime = GpuRuntime::Get();
-	auto needs = vibespatial::KernelNeeds("spatial_join");
-	if (auto engine = runtime.IfOpen()) {
-		engine->Request(needs, OPERATOR, true);
-	} else if (mode == ExecutionMode::GPU) {
-		runtime.StartInBackground(needs, OPERATOR);
-	}
-}
-
 } // namespace duckdb

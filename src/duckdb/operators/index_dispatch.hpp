@@ -25,8 +25,6 @@ public:
 	string Describe();
 	//! For EXPLAIN: what would be decided now, for so many rows
 	static string DescribePlan(ClientContext &context, idx_t rows);
-	//! What the plan needs, before it runs; never waits
-	static void RequestKernels(ClientContext &context);
 
 private:
 	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,

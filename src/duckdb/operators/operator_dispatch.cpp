@@ -119,4 +119,18 @@ double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std
 	}
 }
 
+void OperatorDispatch::RequestKernels(ClientContext &context, const char *needs, const char *operator_name) {
+	auto mode = GetExecutionMode(context);
+	if (mode == ExecutionMode::CPU || GetPrecompile(context) == Precompile::OFF) {
+		return;
+	}
+	auto &runtime = GpuRuntime::Get();
+	auto names = vibespatial::KernelNeeds(needs);
+	if (auto engine = runtime.IfOpen()) {
+		engine->Request(names, operator_name, true);
+	} else if (mode == ExecutionMode::GPU) {
+		runtime.StartInBackground(names, operator_name);
+	}
+}
+
 } // namespace duckdb

@@ -36,6 +36,8 @@ public:
 	double WaitForDevice(const char *kernel) const;
 	//! Throws GpuError where they do not come in time; the milliseconds
 	double WaitForKernels(vibespatial::GpuEngine &engine, const std::vector<std::string> &needs) const;
+	//! What a plan needs, before it runs; never waits
+	static void RequestKernels(ClientContext &context, const char *needs, const char *operator_name);
 
 	static double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
 		return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

@@ -61,18 +61,6 @@ vibe::Predicate FlipPredicate(vibe::Predicate predicate) {
 	return predicate;
 }
 
-//! "within" for ST_Within and vibe_within; empty for what is none of ours
-string BareName(const string &function_name) {
-	auto name = StringUtil::Lower(function_name);
-	if (StringUtil::StartsWith(name, "st_")) {
-		return name.substr(3);
-	}
-	if (StringUtil::StartsWith(name, "vibe_")) {
-		return name.substr(5);
-	}
-	return name == "&&" ? "intersects_extent" : string();
-}
-
 bool IsGeometryFunction(const Expression &expr, idx_t arguments) {
 	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION) {
 		return false;
@@ -238,14 +226,14 @@ private:
 	bool Function(Expression &expr, FoundTerm &found) {
 		if (IsGeometryFunction(expr, 3)) {
 			auto &function = expr.Cast<BoundFunctionExpression>();
-			return BareName(function.function.name) == "dwithin" && Arguments(function, found) &&
+			return SpatialFunctionName(function.function.name) == "dwithin" && Arguments(function, found) &&
 			       Limit(*function.children[2], found);
 		}
 		if (!IsGeometryFunction(expr, 2)) {
 			return false;
 		}
 		auto &function = expr.Cast<BoundFunctionExpression>();
-		auto name = BareName(function.function.name);
+		auto name = SpatialFunctionName(function.function.name);
 		if (name == "dwithin") {
 			return Arguments(function, found) && BoundLimit(function, found);
 		}
@@ -318,7 +306,7 @@ private:
 			return false;
 		}
 		auto &function = expr.Cast<BoundFunctionExpression>();
-		if (BareName(function.function.name) != "distance" || !Arguments(function, found)) {
+		if (SpatialFunctionName(function.function.name) != "distance" || !Arguments(function, found)) {
 			return false;
 		}
 		found.compared = true;
@@ -396,6 +384,23 @@ private:
 };
 
 } // namespace
+
+string SpatialFunctionName(const string &function_name) {
+	auto name = StringUtil::Lower(function_name);
+	if (StringUtil::StartsWith(name, "st_")) {
+		return name.substr(3);
+	}
+	if (StringUtil::StartsWith(name, "vibe_")) {
+		return name.substr(5);
+	}
+	return name == "&&" ? "intersects_extent" : string();
+}
+
+bool FindSpatialPredicate(const string &name, vibe::Predicate &predicate) {
+	auto entry = FindPredicate(name);
+	predicate = entry ? entry->predicate : vibe::PREDICATE_DISJOINT;
+	return entry || name == "disjoint";
+}
 
 JoinTables::JoinTables(LogicalOperator &join) {
 	LogicalJoin::GetTableReferences(*join.children[0], left);
@@ -499,7 +504,7 @@ static bool IsPredicateOfTwoTables(Expression &expr) {
 	if (!IsGeometryFunction(expr, 2) && !IsGeometryFunction(expr, 3)) {
 		return false;
 	}
-	auto name = BareName(expr.Cast<BoundFunctionExpression>().function.name);
+	auto name = SpatialFunctionName(expr.Cast<BoundFunctionExpression>().function.name);
 	if (!FindPredicate(name) && name != "dwithin" && name != "intersects_extent") {
 		return false;
 	}

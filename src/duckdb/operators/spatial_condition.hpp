@@ -45,6 +45,11 @@ struct SpatialCondition {
 	void Flip();
 };
 
+//! "within" for ST_Within and vibe_within; empty for what is none of ours
+string SpatialFunctionName(const string &function_name);
+//! By such a name; ST_Disjoint is among them
+bool FindSpatialPredicate(const string &name, vibe::Predicate &predicate);
+
 //! Predicates between two tables are written `predicate = true` while the built-in rules and those of other extensions run:
 //! `spatial` does not know that shape, and would take the joins that are ours to take. Restoring returns whether there
 //! were any.

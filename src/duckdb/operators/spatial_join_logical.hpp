@@ -47,7 +47,7 @@ public:
 	//! The one column of the left child that comes out is there for its rows alone: nobody reads it
 	bool left_is_unread = false;
 	//! What the choice of an engine goes by
-	const char *kernel = "join_pairs";
+	const char *kernel = "join_points";
 	vector<ProbeScan> probe_scans;
 	unique_ptr<SpatialAggregate> aggregate;
 

@@ -1,5 +1,6 @@
 #include "duckdb/operators/operators.hpp"
 
+#include "duckdb/operators/bulk_logical.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_join_logical.hpp"
 #include "duckdb/settings.hpp"
@@ -810,7 +811,10 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 		    .Rewrite(plan, ordered.IsNull() || BooleanValue::Get(ordered));
 		PushBoxes(*plan);
 		if (HasSpatialJoin(*plan)) {
-			IndexDispatch::RequestKernels(input.context);
+			OperatorDispatch::RequestKernels(input.context, "spatial_join", "VIBE_SPATIAL_JOIN");
+		}
+		if (PutBulk(input.context, input.optimizer.binder, plan)) {
+			OperatorDispatch::RequestKernels(input.context, "scalar", "VIBE_BULK");
 		}
 	}
 	if (!hidden) {

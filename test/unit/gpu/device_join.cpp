@@ -1,10 +1,13 @@
-// Joins on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
+// Joins, and functions of two geometries row by row, on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
 // predicate is asked about.
 #include "device_engine.hpp"
 #include "../wkb_bytes.hpp"
 
+#include "engine/cpu/distance.hpp"
 #include "engine/cpu/prepared.hpp"
+#include "engine/cpu/relate.hpp"
 #include "engine/gpu_join.hpp"
+#include "engine/gpu_pairwise.hpp"
 #include "engine/kernel_registry.hpp"
 #include "geometry/wkb.hpp"
 #include "geometry/wkb_visit.hpp"
@@ -373,8 +376,8 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 			found[pair.first] = true;
 		}
 		auto check = [&](bool cells) {
-			const auto answer = OnDevice(engine, index, probes, by_probe ? probe_limits.data() : nullptr, probe_points,
-			                             cells, build);
+			const auto answer =
+			    OnDevice(engine, index, probes, by_probe ? probe_limits.data() : nullptr, probe_points, cells, build);
 			INFO(name << ", probe points " << probe_points << ", build points " << build_points << ", cells " << cells);
 			REQUIRE(answer.pairs.size() == expected.size());
 			REQUIRE(answer.pairs == expected);
@@ -397,9 +400,9 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 	return candidates;
 }
 
-const char *const NAMES[] = {"relate",         "intersects",      "disjoint",          "contains", "within",
-                             "covers",         "covered by",      "contains properly", "within properly",
-                             "touches",        "crosses",         "overlaps",          "equals"};
+const char *const NAMES[] = {"relate",     "intersects",        "disjoint",        "contains", "within",  "covers",
+                             "covered by", "contains properly", "within properly", "touches",  "crosses", "overlaps",
+                             "equals"};
 
 void RequireSameOften(GpuEngine &engine, const JoinCondition &condition, const char *name) {
 	uint64_t candidates = 0;
@@ -454,4 +457,80 @@ TEST_CASE("device: joins by distance and box are the CPU's", "[device]") {
 	boxes.limit_from = JoinLimit::CONSTANT;
 	boxes.limit = 1.5;
 	RequireSameOften(*engine, boxes, "boxes or near");
+}
+
+TEST_CASE("device: functions row by row are the CPU's", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm(KernelNeeds("scalar"), 120).empty());
+	constexpr size_t COUNT = 20000;
+	for (int mix = 0; mix < 4; mix++) {
+		const Rows sides[2] = {Rows(71, COUNT, 6, mix & 1), Rows(72, COUNT, 6, mix & 2)};
+		PairwiseSide packed[2];
+		std::vector<Shape> shapes[2];
+		GeometryBatch batch;
+		for (auto side : {0, 1}) {
+			shapes[side].resize(COUNT);
+			for (size_t i = 0; i < COUNT; i++) {
+				auto &row = sides[side].rows[i];
+				vibe::Vec2 point;
+				if (!row.data) {
+					packed[side].AddNothing();
+					continue;
+				}
+				BuildShape(row.data, row.size, batch, shapes[side][i]);
+				if (TryReadPoint(row.data, row.size, point)) {
+					packed[side].AddPoint(point);
+				} else {
+					packed[side].AddShape(shapes[side][i].View());
+				}
+			}
+		}
+		std::vector<double> limits;
+		for (size_t i = 0; i < COUNT; i++) {
+			limits.push_back(i % 31 == 0 ? wkb_test::NaN : static_cast<double>(i % 7) / 2 - 0.5);
+		}
+		RelateScratch scratch;
+		size_t open = 0, holding = 0;
+		auto require = [&](const PairwiseTask &task, const char *name) {
+			auto rows = engine->NewPairwise(task);
+			rows->Begin(
+			    PairwiseInput {packed, packed + 1, task.kind == PairwiseTask::WITHIN ? limits.data() : nullptr});
+			auto &result = rows->Finish();
+			size_t wrong = 0;
+			for (size_t i = 0; i < COUNT; i++) {
+				if (!sides[0].rows[i].data || !sides[1].rows[i].data) {
+					continue;
+				}
+				if (result.results[i] == vibe::PAIR_OPEN) {
+					open++;
+					continue;
+				}
+				const auto &a = shapes[0][i].View(), &b = shapes[1][i].View();
+				const bool empty = a.dimension < 0 || b.dimension < 0;
+				if (task.kind == PairwiseTask::DISTANCE) {
+					const double expected = empty ? wkb_test::NaN : vibe::ShapeDistance(a, b, -1);
+					wrong += empty ? result.distances[i] == result.distances[i] : result.distances[i] != expected;
+					continue;
+				}
+				const bool expected =
+				    task.kind == PairwiseTask::RELATE
+				        ? Evaluate(task.predicate, a, b, scratch)
+				        : limits[i] >= 0 && !empty && vibe::ShapeDistance(a, b, limits[i]) <= limits[i];
+				wrong += result.results[i] != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
+				holding += expected;
+			}
+			INFO(name << ", left points " << (mix & 1) << ", right points " << (mix & 2));
+			REQUIRE(wrong == 0);
+		};
+		for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
+			require(PairwiseTask {PairwiseTask::RELATE, static_cast<vibe::Predicate>(k)}, NAMES[k]);
+		}
+		require(PairwiseTask {PairwiseTask::WITHIN, vibe::PREDICATE_INTERSECTS}, "within a distance");
+		require(PairwiseTask {PairwiseTask::DISTANCE, vibe::PREDICATE_INTERSECTS}, "distance");
+		WARN("rows: " << holding << " hold, " << open << " left open");
+		REQUIRE(holding > 0);
+	}
 }

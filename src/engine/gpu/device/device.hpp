@@ -52,6 +52,7 @@ public:
 	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
 	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                     GpuTimes &times) override;
+	std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) override;
 	std::vector<std::string> SelfTest() override;
 
 	// For the work that is done in other files

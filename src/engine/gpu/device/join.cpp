@@ -6,6 +6,7 @@
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device/device.hpp"
 #include "engine/gpu/device/faults.hpp"
+#include "engine/gpu/device/launch.hpp"
 #include "vibe/pairs.h"
 
 #include <algorithm>
@@ -22,17 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-//! Threads of a launch whose work is known to the device alone
-constexpr uint64_t LOOPING_THREADS = 132 * 1024;
-//! Those of relate, each with a slab of memory, and the vertices of a pair that one thread may walk
-constexpr uint64_t RELATE_THREADS = 8192;
-constexpr uint64_t RELATE_SLAB = 64 << 10;
-constexpr uint64_t RELATE_SHARE = 32;
-constexpr uint32_t RELATE_VERTICES = 1024;
 //! Candidates that a tile has room for at first, for each of its rows
 constexpr uint64_t CANDIDATES_PER_ROW = 4;
 constexpr uint64_t LEAST_PAIRS = 16 << 10;
-constexpr uint64_t BLOCK = 256;
 
 //! What a tile's counters say, in this order
 struct Head {
@@ -402,9 +395,7 @@ private:
 				Launch("point_binary_relations", "point_relations", threads, probe, build.side, candidates,
 				       static_cast<uint32_t>(term.predicate), static_cast<uint32_t>(probe_points));
 			} else {
-				// Not more than a share of what there is: tiles of other threads want some
-				const uint64_t room = std::max<uint64_t>(memory->Limit() / RELATE_SHARE / RELATE_SLAB, 32);
-				const uint64_t walkers = std::min({RELATE_THREADS, candidate_capacity, room});
+				const uint64_t walkers = RelateThreads(candidate_capacity, memory->Limit());
 				auto *arena =
 				    static_cast<vibe::u8 *>(stream.Temporary("relate arena", walkers * RELATE_SLAB, *memory));
 				Launch("polygon_predicates", "relate_pairs", walkers, probe, build.side, candidates,

@@ -1,0 +1,87 @@
+#include "duckdb/operators/bulk_logical.hpp"
+
+#include "duckdb/operators/bulk_physical.hpp"
+#include "duckdb/operators/spatial_condition.hpp"
+#include "duckdb/planner/expression/bound_function_expression.hpp"
+#include "duckdb/prepared_argument.hpp"
+
+namespace duckdb {
+
+using vibespatial::PairwiseTask;
+
+LogicalBulk::LogicalBulk(idx_t table_index, unique_ptr<LogicalOperator> child) : table_index(table_index) {
+	estimated_cardinality = child->estimated_cardinality;
+	has_estimated_cardinality = child->has_estimated_cardinality;
+	children.push_back(std::move(child));
+}
+
+string LogicalBulk::GetName() const {
+	return "VIBE_BULK";
+}
+
+string LogicalBulk::GetExtensionName() const {
+	return "vibespatial";
+}
+
+InsertionOrderPreservingMap<string> LogicalBulk::ParamsToString() const {
+	InsertionOrderPreservingMap<string> result;
+	string calls;
+	for (auto &call : expressions) {
+		calls += (calls.empty() ? "" : "\n") + call->ToString();
+	}
+	result["Calls"] = calls;
+	SetParamsEstimatedCardinality(result);
+	return result;
+}
+
+vector<ColumnBinding> LogicalBulk::GetColumnBindings() {
+	auto below = children[0]->GetColumnBindings();
+	vector<ColumnBinding> result;
+	for (auto column : columns) {
+		result.push_back(below[column]);
+	}
+	for (idx_t i = 0; i < expressions.size(); i++) {
+		result.emplace_back(table_index, i);
+	}
+	return result;
+}
+
+void LogicalBulk::ResolveTypes() {
+	types.clear();
+	for (auto column : columns) {
+		types.push_back(children[0]->types[column]);
+	}
+	for (auto &call : expressions) {
+		types.push_back(call->return_type);
+	}
+}
+
+PhysicalOperator &LogicalBulk::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
+	auto &child = planner.CreatePlan(*children[0]);
+	return planner.Make<PhysicalBulk>(context, *this, child);
+}
+
+bool FindPairwiseTask(const Expression &call, PairwiseTask &task) {
+	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
+		return false;
+	}
+	auto &function = call.Cast<BoundFunctionExpression>();
+	auto count = function.children.size();
+	// `spatial` has functions of the same names
+	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(function.bind_info.get())) {
+		return false;
+	}
+	// A constant is prepared once for all rows, which no row by row work comes near
+	if (function.children[0]->IsFoldable() || function.children[1]->IsFoldable()) {
+		return false;
+	}
+	auto name = SpatialFunctionName(function.function.name);
+	if (count == 2 && FindSpatialPredicate(name, task.predicate)) {
+		task.kind = PairwiseTask::RELATE;
+		return true;
+	}
+	task.kind = count == 2 ? PairwiseTask::DISTANCE : PairwiseTask::WITHIN;
+	return name == (count == 2 ? "distance" : "dwithin");
+}
+
+} // namespace duckdb

@@ -1,0 +1,43 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/bulk_logical.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/planner/binder.hpp"
+#include "duckdb/planner/operator/logical_extension_operator.hpp"
+#include "engine/gpu_pairwise.hpp"
+
+namespace duckdb {
+
+//! VIBE_BULK: columns of its child, and one for each call of a function of two geometries, whose rows are computed many at a time.
+//! The calls are its expressions.
+class LogicalBulk : public LogicalExtensionOperator {
+public:
+	LogicalBulk(idx_t table_index, unique_ptr<LogicalOperator> child);
+
+	//! Of the calls
+	idx_t table_index;
+	//! Columns of the child that come out
+	vector<idx_t> columns;
+
+	string GetName() const override;
+	string GetExtensionName() const override;
+	bool SupportSerialization() const override {
+		return false;
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override;
+	vector<ColumnBinding> GetColumnBindings() override;
+	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override;
+
+protected:
+	void ResolveTypes() override;
+};
+
+//! What a call asks of its two geometries; false for all but our own functions, and for calls whose result is not theirs alone
+bool FindPairwiseTask(const Expression &call, vibespatial::PairwiseTask &task);
+
+//! Puts VIBE_BULK below filters, projections and aggregates over as many rows as the GPU is for; returns whether it did
+bool PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);
+
+} // namespace duckdb

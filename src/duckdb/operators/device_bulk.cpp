@@ -1,0 +1,423 @@
+#include "duckdb/operators/device_bulk.hpp"
+
+#include "duckdb/operators/task_parallel.hpp"
+#include "duckdb/planner/expression/bound_function_expression.hpp"
+#include "duckdb/settings.hpp"
+#include "duckdb/wkb_output.hpp"
+#include "engine/cpu/prepared.hpp"
+#include "engine/gpu_runtime.hpp"
+#include "engine/kernel_registry.hpp"
+#include "geometry/error.hpp"
+#include "geometry/wkb.hpp"
+
+#include <algorithm>
+
+namespace duckdb {
+
+using vibespatial::DispatchLog;
+using vibespatial::ExecutionMode;
+using vibespatial::GpuError;
+using vibespatial::GpuMemoryError;
+using vibespatial::PairwiseSide;
+using vibespatial::PairwiseTask;
+
+using Clock = std::chrono::steady_clock;
+
+static constexpr const char *KERNEL = "scalar_pairs";
+//! Rows of a batch: of points alone, with other geometries and their bytes
+static constexpr idx_t POINT_ROWS = 64 * STANDARD_VECTOR_SIZE;
+static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
+static constexpr idx_t SHAPE_BYTES = 32 << 20;
+
+//===----------------------------------------------------------------------===//
+// The operator
+//===----------------------------------------------------------------------===//
+DeviceBulk::DeviceBulk(ClientContext &context, const PhysicalBulk &op)
+    : OperatorDispatch(context, "VIBE_BULK"), op(op), begin(Clock::now()) {
+}
+
+DeviceBulk::~DeviceBulk() {
+	Finish();
+}
+
+void DeviceBulk::Start() {
+	if (started) {
+		return;
+	}
+	lock_guard<mutex> guard(start_lock);
+	if (started) {
+		return;
+	}
+	event = NewEvent(KERNEL);
+	auto needs = vibespatial::KernelNeeds("scalar");
+	if (mode == ExecutionMode::GPU) {
+		vibespatial::GpuRuntime::Get().StartInBackground(needs, operator_name);
+	}
+	event.wait_ms = WaitForDevice(KERNEL);
+	decision = vibespatial::Decide(mode, vibespatial::FindKernel(KERNEL), op.children[0].get().estimated_cardinality,
+	                               GetGpuMinRows(context));
+	event.selected = ToText(decision.selected);
+	event.reason = decision.reason;
+	if (decision.selected == ExecutionMode::GPU) {
+		try {
+			if (!decision.engine) {
+				throw GpuError("no GPU engine is open");
+			}
+			event.wait_ms += WaitForKernels(*decision.engine, needs);
+			active = true;
+		} catch (const GpuError &error) {
+			Fail(error);
+		}
+	}
+	started = true;
+}
+
+std::unique_ptr<vibespatial::GpuPairwise> DeviceBulk::NewPairwise(const PairwiseTask &task) {
+	return decision.engine->NewPairwise(task);
+}
+
+void DeviceBulk::Fail(const std::exception &error) {
+	lock_guard<mutex> guard(lock);
+	active = false;
+	if (failure.empty()) {
+		failure = error.what();
+	}
+	if (mode == ExecutionMode::GPU) {
+		FailOnDevice("compute the rows", failure);
+	}
+}
+
+void DeviceBulk::AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &times) {
+	lock_guard<mutex> guard(lock);
+	batches_done++;
+	open_rows += open;
+	event.rows += rows;
+	event.bytes_to_device += times.bytes_to_device;
+	event.bytes_from_device += times.bytes_from_device;
+	event.to_device_ms += times.to_device_ms;
+	event.kernel_ms += times.kernel_ms;
+	event.from_device_ms += times.from_device_ms;
+}
+
+void DeviceBulk::AddForLackOfMemory() {
+	lock_guard<mutex> guard(lock);
+	batches_on_cpu++;
+}
+
+void DeviceBulk::Finish() {
+	lock_guard<mutex> guard(lock);
+	if (finished || event.kernel.empty() || mode == ExecutionMode::CPU) {
+		return;
+	}
+	finished = true;
+	event.actual = batches_done > 0 ? "gpu" : "cpu";
+	if (!failure.empty()) {
+		event.fallback = mode != ExecutionMode::GPU;
+		event.actual = mode == ExecutionMode::GPU ? "none" : "cpu";
+		event.reason = failure + (batches_done > 0 ? " (after " + to_string(batches_done) + " batches)" : "");
+	} else if (batches_on_cpu > 0) {
+		event.reason += "; " + to_string(batches_on_cpu) + " batches on the CPU, for lack of device memory";
+	}
+	if (open_rows > 0) {
+		event.reason += "; " + to_string(open_rows) + " rows decided by the CPU";
+	}
+	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+	DispatchLog::Get().Add(event);
+}
+
+string DeviceBulk::DescribePlan(ClientContext &context, idx_t rows) {
+	auto decision =
+	    vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(KERNEL), rows, GetGpuMinRows(context));
+	return string(ToText(decision.selected)) + " (" + decision.reason + ")";
+}
+
+//===----------------------------------------------------------------------===//
+// On the CPU
+//===----------------------------------------------------------------------===//
+BulkRows::BulkRows(ClientContext &context, const PhysicalBulk &op) : op(op), arguments_executor(context) {
+	vector<LogicalType> types;
+	for (auto &call : op.calls) {
+		for (auto &argument : call->Cast<BoundFunctionExpression>().children) {
+			arguments_executor.AddExpression(*argument);
+			types.push_back(argument->return_type);
+		}
+		executors.push_back(make_uniq<ExpressionExecutor>(context, *call));
+	}
+	arguments.Initialize(Allocator::Get(context), types);
+}
+
+DataChunk &BulkRows::Arguments(DataChunk &input) {
+	arguments.Reset();
+	arguments_executor.Execute(input, arguments);
+	return arguments;
+}
+
+void BulkRows::Execute(idx_t call, DataChunk &input, Vector &result) {
+	executors[call]->ExecuteExpression(input, result);
+}
+
+void BulkRows::Execute(DataChunk &input, DataChunk &output) {
+	idx_t column = 0;
+	for (auto below : op.columns) {
+		output.data[column++].Reference(input.data[below]);
+	}
+	for (idx_t i = 0; i < op.calls.size(); i++) {
+		Execute(i, input, output.data[column++]);
+	}
+	output.SetCardinality(input);
+}
+
+//===----------------------------------------------------------------------===//
+// A batch
+//===----------------------------------------------------------------------===//
+BulkBatch::BulkBatch(ClientContext &context, const PhysicalBulk &op, DeviceBulk &device, BulkRows &rows)
+    : context(context), op(op), device(device), rows(rows), calls(op.calls.size()) {
+}
+
+BulkBatch::~BulkBatch() = default;
+
+bool BulkBatch::IsFull() const {
+	bool points = true;
+	idx_t bytes = 0;
+	for (auto &call : calls) {
+		points &= call.left.IsPoints() && call.right.IsPoints();
+		bytes += call.left.Bytes() + call.right.Bytes();
+	}
+	return points ? count >= POINT_ROWS : count >= SHAPE_ROWS || bytes >= SHAPE_BYTES;
+}
+
+idx_t BulkBatch::ChunkCount() const {
+	return (count + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
+}
+
+void BulkBatch::Clear() {
+	count = 0;
+	for (auto &call : calls) {
+		call.left.Clear();
+		call.right.Clear();
+		call.limits.clear();
+		call.is_null.clear();
+		call.own_rows.clear();
+		call.launched = false;
+	}
+	for (auto &chunk : chunks) {
+		chunk->Reset();
+	}
+}
+
+void BulkBatch::Add(DataChunk &input) {
+	auto &arguments = rows.Arguments(input);
+	idx_t first = 0;
+	for (idx_t i = 0; i < calls.size(); i++) {
+		AddRows(calls[i], arguments, first, op.tasks[i].kind == PairwiseTask::WITHIN);
+		first += op.calls[i]->Cast<BoundFunctionExpression>().children.size();
+	}
+	Collect(input);
+	count += input.size();
+}
+
+void BulkBatch::AddRows(Call &call, DataChunk &arguments, idx_t first, bool has_limit) {
+	UnifiedVectorFormat left, right, limit;
+	arguments.data[first].ToUnifiedFormat(arguments.size(), left);
+	arguments.data[first + 1].ToUnifiedFormat(arguments.size(), right);
+	if (has_limit) {
+		arguments.data[first + 2].ToUnifiedFormat(arguments.size(), limit);
+	}
+	for (idx_t i = 0; i < arguments.size(); i++) {
+		auto l = left.sel->get_index(i), r = right.sel->get_index(i);
+		bool is_null = !left.validity.RowIsValid(l) || !right.validity.RowIsValid(r);
+		if (has_limit) {
+			auto at = limit.sel->get_index(i);
+			is_null |= !limit.validity.RowIsValid(at);
+			call.limits.push_back(is_null ? 0 : UnifiedVectorFormat::GetData<double>(limit)[at]);
+		}
+		call.is_null.push_back(is_null);
+		if (is_null) {
+			call.left.AddNothing();
+			call.right.AddNothing();
+			continue;
+		}
+		bool known = AddGeometry(call.left, UnifiedVectorFormat::GetData<string_t>(left)[l]);
+		known &= AddGeometry(call.right, UnifiedVectorFormat::GetData<string_t>(right)[r]);
+		if (!known) {
+			call.own_rows.push_back(NumericCast<uint32_t>(count + i));
+		}
+	}
+}
+
+//! False for a geometry that the device shall not see: the function says what it is, or what is wrong with it
+bool BulkBatch::AddGeometry(PairwiseSide &side, const string_t &wkb) {
+	auto data = WkbData(wkb);
+	vibe::Vec2 point;
+	if (vibespatial::TryReadPoint(data, wkb.GetSize(), point)) {
+		side.AddPoint(point);
+		return true;
+	}
+	try {
+		// POINT EMPTY among points makes no shapes of them
+		if (vibespatial::ReadWkbHeader(data, wkb.GetSize()).type != vibespatial::GeometryType::POINT) {
+			vibespatial::BuildShape(data, wkb.GetSize(), scratch, shape);
+			side.AddShape(shape.View());
+			return true;
+		}
+	} catch (const vibespatial::GeometryError &) {
+	}
+	side.AddNothing();
+	return false;
+}
+
+void BulkBatch::Collect(DataChunk &input) {
+	auto at = count;
+	idx_t begin = 0;
+	while (begin < input.size()) {
+		auto number = at / STANDARD_VECTOR_SIZE, offset = at % STANDARD_VECTOR_SIZE;
+		if (number == chunks.size()) {
+			auto chunk = make_uniq<DataChunk>();
+			chunk->Initialize(Allocator::Get(context), input.GetTypes(), op.buffered_columns);
+			chunks.push_back(std::move(chunk));
+		}
+		auto &chunk = *chunks[number];
+		auto some = MinValue<idx_t>(input.size() - begin, STANDARD_VECTOR_SIZE - offset);
+		for (idx_t column = 0; column < input.ColumnCount(); column++) {
+			if (op.buffered_columns[column]) {
+				VectorOperations::Copy(input.data[column], chunk.data[column], begin + some, begin, offset);
+			}
+		}
+		chunk.SetCardinality(offset + some);
+		at += some;
+		begin += some;
+	}
+}
+
+void BulkBatch::Launch() {
+	for (idx_t i = 0; i < calls.size() && device.IsActive(); i++) {
+		auto &call = calls[i];
+		try {
+			if (!call.device) {
+				call.device = device.NewPairwise(op.tasks[i]);
+			}
+			call.device->Begin(vibespatial::PairwiseInput {&call.left, &call.right,
+			                                               call.limits.empty() ? nullptr : call.limits.data()});
+			call.launched = true;
+		} catch (const GpuMemoryError &) {
+			device.AddForLackOfMemory();
+		} catch (const GpuError &error) {
+			device.Fail(error);
+		}
+	}
+}
+
+void BulkBatch::Finish() {
+	for (idx_t i = 0; i < calls.size(); i++) {
+		auto &call = calls[i];
+		bool is_distance = op.tasks[i].kind == PairwiseTask::DISTANCE;
+		call.answers.assign(is_distance ? 0 : count, 0);
+		call.distances.assign(is_distance ? count : 0, 0);
+		bool done = false;
+		if (call.launched) {
+			call.launched = false;
+			try {
+				auto &result = call.device->Finish();
+				done = true;
+				Use(i, result);
+			} catch (const GpuMemoryError &) {
+				device.AddForLackOfMemory();
+			} catch (const GpuError &error) {
+				device.Fail(error);
+			}
+		}
+		if (!done) {
+			vector<uint32_t> all(count);
+			for (idx_t row = 0; row < count; row++) {
+				all[row] = NumericCast<uint32_t>(row);
+			}
+			RunOnCpu(i, all);
+		}
+	}
+}
+
+void BulkBatch::Use(idx_t number, const vibespatial::PairwiseResult &result) {
+	auto &call = calls[number];
+	vector<uint32_t> left_over;
+	idx_t next_own = 0;
+	for (idx_t row = 0; row < count; row++) {
+		bool own = next_own < call.own_rows.size() && call.own_rows[next_own] == row;
+		next_own += own;
+		if (call.is_null[row]) {
+			continue;
+		}
+		if (own || result.results[row] == vibe::PAIR_OPEN) {
+			left_over.push_back(NumericCast<uint32_t>(row));
+		} else if (result.distances) {
+			auto distance = result.distances[row];
+			call.distances[row] = distance == distance ? distance : 0;
+		} else {
+			call.answers[row] = result.results[row] == vibe::PAIR_TRUE;
+		}
+	}
+	device.AddDone(count, left_over.size(), result.times);
+	RunOnCpu(number, left_over);
+}
+
+void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
+	auto &call = calls[number];
+	auto poll = CancelPoll(context);
+	DataChunk sliced;
+	for (idx_t begin = 0, end = 0; begin < some.size(); begin = end) {
+		poll();
+		auto chunk_number = some[begin] / STANDARD_VECTOR_SIZE;
+		auto &chunk = *chunks[chunk_number];
+		SelectionVector selection(STANDARD_VECTOR_SIZE);
+		for (end = begin; end < some.size() && some[end] / STANDARD_VECTOR_SIZE == chunk_number; end++) {
+			selection.set_index(end - begin, some[end] % STANDARD_VECTOR_SIZE);
+		}
+		sliced.Destroy();
+		sliced.InitializeEmpty(chunk.GetTypes());
+		for (idx_t column = 0; column < chunk.ColumnCount(); column++) {
+			if (op.buffered_columns[column]) {
+				sliced.data[column].Slice(chunk.data[column], selection, end - begin);
+			}
+		}
+		sliced.SetCardinality(end - begin);
+		Vector computed(op.calls[number]->return_type);
+		rows.Execute(number, sliced, computed);
+		UnifiedVectorFormat format;
+		computed.ToUnifiedFormat(end - begin, format);
+		for (idx_t i = begin; i < end; i++) {
+			auto at = format.sel->get_index(i - begin);
+			if (!format.validity.RowIsValid(at)) {
+				call.is_null[some[i]] = true;
+			} else if (call.answers.empty()) {
+				call.distances[some[i]] = UnifiedVectorFormat::GetData<double>(format)[at];
+			} else {
+				call.answers[some[i]] = UnifiedVectorFormat::GetData<bool>(format)[at];
+			}
+		}
+	}
+}
+
+void BulkBatch::Emit(idx_t number, DataChunk &output) {
+	auto &chunk = *chunks[number];
+	auto first = number * STANDARD_VECTOR_SIZE;
+	idx_t column = 0;
+	for (auto below : op.columns) {
+		output.data[column++].Reference(chunk.data[below]);
+	}
+	for (auto &call : calls) {
+		auto &vector = output.data[column++];
+		vector.SetVectorType(VectorType::FLAT_VECTOR);
+		if (call.answers.empty()) {
+			memcpy(FlatVector::GetData<double>(vector), call.distances.data() + first, chunk.size() * sizeof(double));
+		} else {
+			memcpy(FlatVector::GetData<bool>(vector), call.answers.data() + first, chunk.size() * sizeof(bool));
+		}
+		for (idx_t i = 0; i < chunk.size(); i++) {
+			if (call.is_null[first + i]) {
+				FlatVector::SetNull(vector, i, true);
+			}
+		}
+	}
+	output.SetCardinality(chunk);
+}
+
+} // namespace duckdb

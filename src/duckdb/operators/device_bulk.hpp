@@ -1,0 +1,128 @@
+//===----------------------------------------------------------------------===//
+// duckdb/operators/device_bulk.hpp
+//
+// Functions of two geometries for many rows on the GPU: rows are collected into batches that the device works on while the next
+// ones come. Rows that it leaves open or fails on are computed by the functions themselves.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/execution/expression_executor.hpp"
+#include "duckdb/operators/bulk_physical.hpp"
+#include "duckdb/operators/index_dispatch.hpp"
+#include "engine/gpu_pairwise.hpp"
+
+namespace duckdb {
+
+//! Of all threads
+class DeviceBulk : public OperatorDispatch {
+public:
+	DeviceBulk(ClientContext &context, const PhysicalBulk &op);
+	~DeviceBulk();
+
+	//! With the first rows: the one decision. Waits for the device in mode gpu, and for the kernels; all threads at once.
+	void Start();
+	//! Rows go to the device
+	bool IsActive() const {
+		return active;
+	}
+	//! Throws GpuError
+	std::unique_ptr<vibespatial::GpuPairwise> NewPairwise(const vibespatial::PairwiseTask &task);
+	//! The device failed: in mode gpu an error, else the CPU does the rest
+	void Fail(const std::exception &error);
+	void AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &times);
+	void AddForLackOfMemory();
+
+	//! When all rows have passed: one event
+	void Finish();
+	//! For EXPLAIN: what would be decided now
+	static string DescribePlan(ClientContext &context, idx_t rows);
+
+private:
+	const PhysicalBulk &op;
+	vibespatial::Decision decision;
+	std::atomic<bool> started {false};
+	std::atomic<bool> active {false};
+	mutex start_lock;
+
+	mutex lock;
+	vibespatial::DispatchEvent event;
+	idx_t batches_done = 0;
+	idx_t batches_on_cpu = 0;
+	idx_t open_rows = 0;
+	string failure;
+	bool finished = false;
+	std::chrono::steady_clock::time_point begin;
+};
+
+//! What one thread computes itself: the arguments of the calls, and the calls of rows that are not for the device
+class BulkRows {
+public:
+	BulkRows(ClientContext &context, const PhysicalBulk &op);
+
+	//! Of all calls, one after the other; valid until the next call
+	DataChunk &Arguments(DataChunk &input);
+	//! One call for all rows of `input`
+	void Execute(idx_t call, DataChunk &input, Vector &result);
+	//! All calls, and the columns beside them
+	void Execute(DataChunk &input, DataChunk &output);
+
+private:
+	const PhysicalBulk &op;
+	ExpressionExecutor arguments_executor;
+	DataChunk arguments;
+	vector<unique_ptr<ExpressionExecutor>> executors;
+};
+
+//! Some rows: collected, computed, given out
+class BulkBatch {
+public:
+	BulkBatch(ClientContext &context, const PhysicalBulk &op, DeviceBulk &device, BulkRows &rows);
+	~BulkBatch();
+
+	void Add(DataChunk &input);
+	bool IsFull() const;
+	//! Starts the device on it
+	void Launch();
+	//! Waits, and computes what is left
+	void Finish();
+
+	idx_t ChunkCount() const;
+	void Emit(idx_t chunk, DataChunk &output);
+	void Clear();
+
+private:
+	//! The rows of one call
+	struct Call {
+		vibespatial::PairwiseSide left;
+		vibespatial::PairwiseSide right;
+		std::vector<double> limits;
+		vector<bool> is_null;
+		//! That the device is not asked about
+		vector<uint32_t> own_rows;
+		std::unique_ptr<vibespatial::GpuPairwise> device;
+		bool launched = false;
+		//! What came out: a BOOLEAN or a DOUBLE for each row
+		vector<uint8_t> answers;
+		vector<double> distances;
+	};
+
+	void Collect(DataChunk &input);
+	void AddRows(Call &call, DataChunk &arguments, idx_t first, bool has_limit);
+	bool AddGeometry(vibespatial::PairwiseSide &side, const string_t &wkb);
+	void Use(idx_t number, const vibespatial::PairwiseResult &result);
+	//! Rows in ascending order
+	void RunOnCpu(idx_t number, const vector<uint32_t> &rows);
+
+	ClientContext &context;
+	const PhysicalBulk &op;
+	DeviceBulk &device;
+	BulkRows &rows;
+	idx_t count = 0;
+	vector<Call> calls;
+	//! The columns that are needed later, a standard chunk at a time
+	vector<unique_ptr<DataChunk>> chunks;
+	vibespatial::GeometryBatch scratch;
+	vibespatial::Shape shape;
+};
+
+} // namespace duckdb

@@ -1,0 +1,29 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/device/launch.hpp
+//
+// How many threads the kernels over pairs get, and what each of them has
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace vibespatial {
+
+constexpr uint64_t BLOCK = 256;
+//! Threads of a launch whose work is known to the device alone
+constexpr uint64_t LOOPING_THREADS = 132 * 1024;
+//! Those of relate, each with a slab of memory, and the vertices of a pair that one thread may walk
+constexpr uint64_t RELATE_THREADS = 8192;
+constexpr uint64_t RELATE_SLAB = 64 << 10;
+constexpr uint32_t RELATE_VERTICES = 1024;
+
+//! Threads for relating so many pairs, in whole blocks, whose slabs take no more than a share of the device's memory: tiles
+//! of other threads want some
+inline uint64_t RelateThreads(uint64_t pairs, uint64_t memory_limit) {
+	constexpr uint64_t SHARE = 32;
+	const uint64_t wanted = (std::min(pairs, RELATE_THREADS) + BLOCK - 1) / BLOCK;
+	return std::max<uint64_t>(1, std::min(wanted, memory_limit / SHARE / (RELATE_SLAB * BLOCK))) * BLOCK;
+}
+
+} // namespace vibespatial

@@ -1,0 +1,84 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu_pairwise.hpp
+//
+// A function of two geometries on the GPU engine, row by row. Promise: what the scalar functions give for rows without NULL; rows
+// that the device leaves open are for the CPU engine to decide.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/engine.hpp"
+#include "engine/gpu_join.hpp"
+
+#include <vector>
+
+namespace vibespatial {
+
+//! What is asked of the two geometries of a row
+struct PairwiseTask {
+	enum Kind : uint8_t { RELATE, WITHIN, DISTANCE };
+	Kind kind = RELATE;
+	vibe::Predicate predicate = vibe::PREDICATE_INTERSECTS;
+};
+
+//! The geometries of one side: points as long as all of them are
+class PairwiseSide {
+public:
+	//! A row that nobody asks about
+	void AddNothing();
+	void AddPoint(const vibe::Vec2 &point);
+	void AddShape(const vibe::ShapeView &shape);
+	void Clear();
+
+	bool IsPoints() const {
+		return !has_shapes;
+	}
+	size_t Count() const {
+		return has_shapes ? shapes.views.size() : points.size();
+	}
+	size_t Bytes() const {
+		return shapes.bytes.size() + shapes.views.size() * sizeof(vibe::ShapeView) + points.size() * sizeof(vibe::Vec2);
+	}
+	//! NaN for nothing
+	const std::vector<vibe::Vec2> &Points() const {
+		return points;
+	}
+	const PackedShapes &Shapes() const {
+		return shapes;
+	}
+
+private:
+	void PackPoint(const vibe::Vec2 &point);
+
+	std::vector<vibe::Vec2> points;
+	PackedShapes shapes;
+	bool has_shapes = false;
+};
+
+struct PairwiseInput {
+	const PairwiseSide *left = nullptr;
+	const PairwiseSide *right = nullptr;
+	//! WITHIN: of each row
+	const double *limits = nullptr;
+};
+
+//! Valid until the next Begin()
+struct PairwiseResult {
+	//! vibe::PairResult of each row; for distances, whether they were left open
+	const uint8_t *results = nullptr;
+	//! DISTANCE: NaN where one is EMPTY
+	const double *distances = nullptr;
+	GpuTimes times;
+};
+
+//! One thread's rows. Whatever fails before Finish() has returned leaves them to be done again.
+class GpuPairwise {
+public:
+	virtual ~GpuPairwise() = default;
+
+	//! Returns before the work is done; what the input names stays as it is until Finish(). Throws GpuError.
+	virtual void Begin(const PairwiseInput &input) = 0;
+	//! Waits. Throws GpuError, GpuMemoryError where fewer rows might do.
+	virtual const PairwiseResult &Finish() = 0;
+};
+
+} // namespace vibespatial
