@@ -97,7 +97,9 @@ void DeviceJoin::DecideKind(bool points) {
 		return;
 	}
 	kind_is_known = true;
-	event.kernel = "join_shapes";
+	if (event.kernel == "join_points") {
+		event.kernel = "join_shapes"; // a filter keeps its own name
+	}
 	auto shapes =
 	    vibespatial::Decide(mode, vibespatial::FindKernel("join_shapes"), expected_rows, GetGpuMinRows(context));
 	event.selected = ToText(shapes.selected);
