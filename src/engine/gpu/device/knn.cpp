@@ -114,7 +114,9 @@ void DevicePoints::FindTile(const Vec2 *points, size_t first, size_t tile, uint3
 	void *tree = nodes.data(), *places = leaves.data(), *id = ids.data(), *from = queries.data();
 	void *counts = found.data(), *to_rows = rows.data(), *to_distances = distances.data();
 	uint32_t item_count = items, query_count = static_cast<uint32_t>(tile);
-	void *arguments[] = {Address(tree),   Address(places),      Address(id),          Address(item_count),
+	auto levels = vibe::NodeLevels::Of(items);
+	void *arguments[] = {Address(tree),   Address(levels),      Address(places),      Address(id),
+	                     Address(item_count),
 	                     Address(from),   Address(query_count), Address(k),           Address(most),
 	                     Address(counts), Address(to_rows),     Address(to_distances)};
 	engine.Launch("point_distance", "knn_points", tile, stream, arguments);
