@@ -55,6 +55,8 @@ private:
 };
 
 struct PairwiseInput {
+	size_t count = 0;
+	//! As many geometries as there are rows, or one for all of them
 	const PairwiseSide *left = nullptr;
 	const PairwiseSide *right = nullptr;
 	//! WITHIN: of each row

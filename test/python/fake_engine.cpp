@@ -326,10 +326,12 @@ public:
 		}
 		using host_cuda::Launch;
 		constexpr uint64_t THREADS = 64;
-		const auto count = input.left->Count();
+		const auto count = input.count;
 		FakePairs pairs(count);
 		for (size_t i = 0; i < count; i++) {
-			pairs.list.Write(pairs.total++, static_cast<uint32_t>(i), static_cast<uint32_t>(i));
+			const auto row = static_cast<uint32_t>(i);
+			pairs.list.Write(pairs.total++, input.left->Count() == count ? row : 0,
+			                 input.right->Count() == count ? row : 0);
 		}
 		std::vector<vibe::ShapeView> views[2];
 		vibe::SideView sides[2];
@@ -340,7 +342,9 @@ public:
 			}
 			sides[side] = vibe::SideView {from.IsPoints() ? nullptr : views[side].data(), from.Points().data()};
 		}
-		const vibe::LimitView limits {0, input.limits, nullptr, false, false};
+		const bool by_right = input.left->Count() != count;
+		const vibe::LimitView limits {0, by_right ? nullptr : input.limits, by_right ? input.limits : nullptr, false,
+		                              false};
 		distances.resize(count);
 		const auto &left = sides[0], &right = sides[1];
 		if (task.kind == PairwiseTask::WITHIN && !left.shapes && !right.shapes) {

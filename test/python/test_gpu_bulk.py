@@ -1,5 +1,6 @@
 """Filters and projections on a GPU engine whose kernels run on the host: the same rows as the CPU's, also where the device fails."""
 import itertools
+import re
 
 import pytest
 
@@ -116,6 +117,11 @@ def pair_statements():
                 if "distance" not in call:
                     yield filtered(table, call)
                     yield filtered(table, f"NOT {call} AND id % 3 = 1")
+        for wkt in CONSTANTS:
+            for call in (*calls(), *calls(True)):
+                call = re.sub(r"\bh\b", f"'{wkt}'::GEOMETRY", call)
+                yield f"SELECT list({call} ORDER BY id) FROM {table}"
+            yield filtered(table, f"NOT ST_Touches('{wkt}'::GEOMETRY, g) AND ST_Distance('{wkt}'::GEOMETRY, h) > 1")
         # Several calls, what is around them, and columns that only they read
         yield f"SELECT sum(ST_Distance(g, h)), count(*) FILTER (ST_Within(g, h)), max(ST_Touches(h, g)) FROM {table}"
         yield f"SELECT ST_Intersects(g, h) AS k, count(*), sum(ST_Distance(g, h)) FROM {table} GROUP BY k ORDER BY k"
@@ -180,7 +186,7 @@ def test_plan_of_pairs(process, fake):  # noqa: F811
     load, results = process(*TABLES, "EXPLAIN SELECT sum(ST_Distance(g, h)) FROM points", event("scalar_pairs"),
                             "SET vibe_execution_mode = 'gpu'", "EXPLAIN SELECT sum(ST_Distance(g, h)) FROM points",
                             "EXPLAIN SELECT count(*) FROM points WHERE ST_Touches(g, h)",
-                            "EXPLAIN SELECT ST_Distance(g, ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
+                            "EXPLAIN SELECT ST_Distance(ST_Point(3, 4), ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
     small, logged, _, projected, counted, constant = results[len(TABLES):]
     assert "VIBE_BULK" not in small[0][1] and "below the threshold" in logged[0][3]
     assert "VIBE_BULK" in projected[0][1] and "VIBE_BULK" in counted[0][1]

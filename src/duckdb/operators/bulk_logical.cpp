@@ -2,6 +2,7 @@
 
 #include "duckdb/operators/bulk_physical.hpp"
 #include "duckdb/operators/spatial_condition.hpp"
+#include "duckdb/planner/expression/bound_constant_expression.hpp"
 #include "duckdb/planner/expression/bound_function_expression.hpp"
 #include "duckdb/prepared_argument.hpp"
 
@@ -61,6 +62,11 @@ PhysicalOperator &LogicalBulk::CreatePlan(ClientContext &context, PhysicalPlanGe
 	return planner.Make<PhysicalBulk>(context, *this, child);
 }
 
+bool IsConstantGeometry(const Expression &argument) {
+	return argument.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT &&
+	       !argument.Cast<BoundConstantExpression>().value.IsNull();
+}
+
 bool FindPairwiseTask(const Expression &call, PairwiseTask &task) {
 	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
 		return false;
@@ -71,8 +77,15 @@ bool FindPairwiseTask(const Expression &call, PairwiseTask &task) {
 	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(function.bind_info.get())) {
 		return false;
 	}
-	// A constant is prepared once for all rows, which no row by row work comes near
-	if (function.children[0]->IsFoldable() || function.children[1]->IsFoldable()) {
+	idx_t constants = 0;
+	for (idx_t i = 0; i < 2; i++) {
+		if (IsConstantGeometry(*function.children[i])) {
+			constants++;
+		} else if (function.children[i]->IsFoldable()) {
+			return false;
+		}
+	}
+	if (constants == 2) {
 		return false;
 	}
 	auto name = SpatialFunctionName(function.function.name);

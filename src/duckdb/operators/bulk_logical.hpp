@@ -34,8 +34,11 @@ protected:
 	void ResolveTypes() override;
 };
 
-//! What a call asks of its two geometries; false for all but our own functions, and for calls whose result is not theirs alone
+//! What a call asks of its two geometries, one of which may be a constant; false for all but our own functions
 bool FindPairwiseTask(const Expression &call, vibespatial::PairwiseTask &task);
+
+//! An argument with the same geometry in all rows
+bool IsConstantGeometry(const Expression &argument);
 
 //! Puts VIBE_BULK below filters, projections and aggregates over as many rows as the GPU is for; returns whether it did
 bool PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);

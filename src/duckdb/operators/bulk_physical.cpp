@@ -150,7 +150,9 @@ OperatorResultType PhysicalBulk::Execute(ExecutionContext &, DataChunk &input, D
 	auto &device = gstate.Cast<BulkGlobalState>().device;
 	if (!state.taken) {
 		device.Start();
-		if (!device.IsActive() && state.IsEmpty()) {
+		bool points = state.IsEmpty() && device.IsActive() && device.LeavesPoints() && state.Rows().ArePoints(input);
+		if (state.IsEmpty() && (points || !device.IsActive())) {
+			device.AddPoints(points ? input.size() : 0);
 			state.Rows().Execute(input, chunk);
 			return OperatorResultType::NEED_MORE_INPUT;
 		}

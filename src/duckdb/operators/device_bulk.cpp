@@ -104,6 +104,10 @@ void DeviceBulk::AddForLackOfMemory() {
 	batches_on_cpu++;
 }
 
+void DeviceBulk::AddPoints(idx_t rows) {
+	point_rows += rows;
+}
+
 void DeviceBulk::Finish() {
 	lock_guard<mutex> guard(lock);
 	if (finished || event.kernel.empty() || mode == ExecutionMode::CPU) {
@@ -117,6 +121,9 @@ void DeviceBulk::Finish() {
 		event.reason = failure + (batches_done > 0 ? " (after " + to_string(batches_done) + " batches)" : "");
 	} else if (batches_on_cpu > 0) {
 		event.reason += "; " + to_string(batches_on_cpu) + " batches on the CPU, for lack of device memory";
+	}
+	if (point_rows > 0) {
+		event.reason += "; " + to_string(point_rows) + " rows of points on the CPU, which has them done sooner";
 	}
 	if (open_rows > 0) {
 		event.reason += "; " + to_string(open_rows) + " rows decided by the CPU";
@@ -150,6 +157,33 @@ DataChunk &BulkRows::Arguments(DataChunk &input) {
 	arguments.Reset();
 	arguments_executor.Execute(input, arguments);
 	return arguments;
+}
+
+bool BulkRows::ArePoints(DataChunk &input) {
+	auto &all = Arguments(input);
+	vibe::Vec2 point;
+	idx_t first = 0;
+	for (idx_t i = 0; i < op.calls.size(); i++) {
+		auto &children = op.calls[i]->Cast<BoundFunctionExpression>().children;
+		for (idx_t side = 0; side < 2; side++) {
+			bool is_constant = IsConstantGeometry(*children[side]);
+			if (is_constant && op.tasks[i].kind == PairwiseTask::RELATE) {
+				continue;
+			}
+			UnifiedVectorFormat format;
+			all.data[first + side].ToUnifiedFormat(all.size(), format);
+			auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
+			for (idx_t row = 0; row < (is_constant ? 1 : all.size()); row++) {
+				auto at = format.sel->get_index(row);
+				if (format.validity.RowIsValid(at) &&
+				    !vibespatial::TryReadPoint(WkbData(geometries[at]), geometries[at].GetSize(), point)) {
+					return false;
+				}
+			}
+		}
+		first += children.size();
+	}
+	return true;
 }
 
 void BulkRows::Execute(idx_t call, DataChunk &input, Vector &result) {
@@ -209,19 +243,28 @@ void BulkBatch::Add(DataChunk &input) {
 	auto &arguments = rows.Arguments(input);
 	idx_t first = 0;
 	for (idx_t i = 0; i < calls.size(); i++) {
-		AddRows(calls[i], arguments, first, op.tasks[i].kind == PairwiseTask::WITHIN);
+		AddRows(i, arguments, first);
 		first += op.calls[i]->Cast<BoundFunctionExpression>().children.size();
 	}
 	Collect(input);
 	count += input.size();
 }
 
-void BulkBatch::AddRows(Call &call, DataChunk &arguments, idx_t first, bool has_limit) {
+void BulkBatch::AddRows(idx_t number, DataChunk &arguments, idx_t first) {
+	auto &call = calls[number];
+	auto &children = op.calls[number]->Cast<BoundFunctionExpression>().children;
+	bool left_varies = !IsConstantGeometry(*children[0]), right_varies = !IsConstantGeometry(*children[1]);
+	bool has_limit = op.tasks[number].kind == PairwiseTask::WITHIN;
 	UnifiedVectorFormat left, right, limit;
 	arguments.data[first].ToUnifiedFormat(arguments.size(), left);
 	arguments.data[first + 1].ToUnifiedFormat(arguments.size(), right);
 	if (has_limit) {
 		arguments.data[first + 2].ToUnifiedFormat(arguments.size(), limit);
+	}
+	auto lefts = UnifiedVectorFormat::GetData<string_t>(left), rights = UnifiedVectorFormat::GetData<string_t>(right);
+	if (count == 0) {
+		call.constant_is_known = left_varies || AddGeometry(call.left, lefts[left.sel->get_index(0)]);
+		call.constant_is_known &= right_varies || AddGeometry(call.right, rights[right.sel->get_index(0)]);
 	}
 	for (idx_t i = 0; i < arguments.size(); i++) {
 		auto l = left.sel->get_index(i), r = right.sel->get_index(i);
@@ -232,14 +275,18 @@ void BulkBatch::AddRows(Call &call, DataChunk &arguments, idx_t first, bool has_
 			call.limits.push_back(is_null ? 0 : UnifiedVectorFormat::GetData<double>(limit)[at]);
 		}
 		call.is_null.push_back(is_null);
-		if (is_null) {
+		bool known = call.constant_is_known;
+		if (left_varies && is_null) {
 			call.left.AddNothing();
-			call.right.AddNothing();
-			continue;
+		} else if (left_varies) {
+			known &= AddGeometry(call.left, lefts[l]);
 		}
-		bool known = AddGeometry(call.left, UnifiedVectorFormat::GetData<string_t>(left)[l]);
-		known &= AddGeometry(call.right, UnifiedVectorFormat::GetData<string_t>(right)[r]);
-		if (!known) {
+		if (right_varies && is_null) {
+			call.right.AddNothing();
+		} else if (right_varies) {
+			known &= AddGeometry(call.right, rights[r]);
+		}
+		if (!known && !is_null) {
 			call.own_rows.push_back(NumericCast<uint32_t>(count + i));
 		}
 	}
@@ -296,7 +343,7 @@ void BulkBatch::Launch() {
 			if (!call.device) {
 				call.device = device.NewPairwise(op.tasks[i]);
 			}
-			call.device->Begin(vibespatial::PairwiseInput {&call.left, &call.right,
+			call.device->Begin(vibespatial::PairwiseInput {count, &call.left, &call.right,
 			                                               call.limits.empty() ? nullptr : call.limits.data()});
 			call.launched = true;
 		} catch (const GpuMemoryError &) {

@@ -31,6 +31,11 @@ public:
 	void Fail(const std::exception &error);
 	void AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &times);
 	void AddForLackOfMemory();
+	//! Points that are less work than the way to the device stay with the CPU, but for mode gpu
+	bool LeavesPoints() const {
+		return mode != vibespatial::ExecutionMode::GPU;
+	}
+	void AddPoints(idx_t rows);
 
 	//! When all rows have passed: one event
 	void Finish();
@@ -49,6 +54,7 @@ private:
 	idx_t batches_done = 0;
 	idx_t batches_on_cpu = 0;
 	idx_t open_rows = 0;
+	std::atomic<idx_t> point_rows {0};
 	string failure;
 	bool finished = false;
 	std::chrono::steady_clock::time_point begin;
@@ -61,6 +67,8 @@ public:
 
 	//! Of all calls, one after the other; valid until the next call
 	DataChunk &Arguments(DataChunk &input);
+	//! Each call is for points alone, or for where points lie in a constant, which one that is prepared knows at once
+	bool ArePoints(DataChunk &input);
 	//! One call for all rows of `input`
 	void Execute(idx_t call, DataChunk &input, Vector &result);
 	//! All calls, and the columns beside them
@@ -95,6 +103,8 @@ private:
 	struct Call {
 		vibespatial::PairwiseSide left;
 		vibespatial::PairwiseSide right;
+		//! A side that is a constant could be read
+		bool constant_is_known = true;
 		std::vector<double> limits;
 		vector<bool> is_null;
 		//! That the device is not asked about
@@ -107,7 +117,7 @@ private:
 	};
 
 	void Collect(DataChunk &input);
-	void AddRows(Call &call, DataChunk &arguments, idx_t first, bool has_limit);
+	void AddRows(idx_t number, DataChunk &arguments, idx_t first);
 	bool AddGeometry(vibespatial::PairwiseSide &side, const string_t &wkb);
 	void Use(idx_t number, const vibespatial::PairwiseResult &result);
 	//! Rows in ascending order

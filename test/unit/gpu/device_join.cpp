@@ -494,23 +494,31 @@ TEST_CASE("device: functions row by row are the CPU's", "[device]") {
 		for (size_t i = 0; i < COUNT; i++) {
 			limits.push_back(i % 31 == 0 ? wkb_test::NaN : static_cast<double>(i % 7) / 2 - 0.5);
 		}
+		// All rows against one geometry, too
+		size_t first = 0;
+		while (!sides[0].rows[first].data || shapes[0][first].View().dimension < 0) {
+			first++;
+		}
+		PairwiseSide one;
+		one.AddShape(shapes[0][first].View());
 		RelateScratch scratch;
 		size_t open = 0, holding = 0;
-		auto require = [&](const PairwiseTask &task, const char *name) {
+		auto require_left = [&](const PairwiseTask &task, const char *name, bool constant) {
 			auto rows = engine->NewPairwise(task);
-			rows->Begin(
-			    PairwiseInput {packed, packed + 1, task.kind == PairwiseTask::WITHIN ? limits.data() : nullptr});
+			rows->Begin(PairwiseInput {COUNT, constant ? &one : packed, packed + 1,
+			                           task.kind == PairwiseTask::WITHIN ? limits.data() : nullptr});
 			auto &result = rows->Finish();
 			size_t wrong = 0;
 			for (size_t i = 0; i < COUNT; i++) {
-				if (!sides[0].rows[i].data || !sides[1].rows[i].data) {
+				const size_t l = constant ? first : i;
+				if (!sides[0].rows[l].data || !sides[1].rows[i].data) {
 					continue;
 				}
 				if (result.results[i] == vibe::PAIR_OPEN) {
 					open++;
 					continue;
 				}
-				const auto &a = shapes[0][i].View(), &b = shapes[1][i].View();
+				const auto &a = shapes[0][l].View(), &b = shapes[1][i].View();
 				const bool empty = a.dimension < 0 || b.dimension < 0;
 				if (task.kind == PairwiseTask::DISTANCE) {
 					const double expected = empty ? wkb_test::NaN : vibe::ShapeDistance(a, b, -1);
@@ -526,6 +534,10 @@ TEST_CASE("device: functions row by row are the CPU's", "[device]") {
 			}
 			INFO(name << ", left points " << (mix & 1) << ", right points " << (mix & 2));
 			REQUIRE(wrong == 0);
+		};
+		auto require = [&](const PairwiseTask &task, const char *name) {
+			require_left(task, name, false);
+			require_left(task, name, true);
 		};
 		for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
 			require(PairwiseTask {PairwiseTask::RELATE, static_cast<vibe::Predicate>(k)}, NAMES[k]);

@@ -1,5 +1,5 @@
-// Functions of two geometries, row by row: both sides go up, the kernels of a join's refinement run over the pairs (i, i), one
-// answer a row comes back. All of it is one chain on a stream of its own, which the host waits for once.
+// Functions of two geometries, row by row: both sides go up, the kernels of a join's refinement run over the pairs (i, i), or
+// (i, 0) where one geometry is for all rows, one answer a row comes back. All of it is one chain on a stream of its own, which the host waits for once.
 #include "engine/gpu_pairwise.hpp"
 
 #include "engine/gpu/device/check.hpp"
@@ -39,7 +39,7 @@ public:
 	void Begin(const PairwiseInput &input) override {
 		engine.UseDevice();
 		result = PairwiseResult {};
-		count = input.left->Count();
+		count = input.count;
 		Record(0);
 		const auto left = Upload(*input.left, "left");
 		const auto right = Upload(*input.right, "right");
@@ -49,9 +49,12 @@ public:
 			Copy(to, input.limits, count);
 			limits = to;
 		}
-		const auto pairs = Number();
+		const auto pairs = Number(input);
 		Record(1);
-		Run(left, right, vibe::LimitView {0, limits, nullptr, false, false}, pairs);
+		// By the side whose row is that of the pair
+		const bool by_right = input.left->Count() != count;
+		Run(left, right, vibe::LimitView {0, by_right ? nullptr : limits, by_right ? limits : nullptr, false, false},
+		    pairs);
 		Record(2);
 		result.results = static_cast<const uint8_t *>(Read(PINNED_RESULTS, pairs.results, count));
 		if (distances) {
@@ -99,24 +102,24 @@ private:
 
 	vibe::SideView Upload(const PairwiseSide &side, const std::string &name) {
 		if (side.IsPoints()) {
-			auto *points = Memory<vibe::Vec2>("pairwise points " + name, count);
-			Copy(points, side.Points().data(), count);
+			auto *points = Memory<vibe::Vec2>("pairwise points " + name, side.Count());
+			Copy(points, side.Points().data(), side.Count());
 			return vibe::SideView {nullptr, points};
 		}
 		auto &shapes = side.Shapes();
 		auto *data = Memory<uint8_t>("pairwise shapes " + name, shapes.bytes.size());
-		auto *views = Memory<vibe::ShapeView>("pairwise views " + name, count);
-		moved.resize(count);
-		for (size_t i = 0; i < count; i++) {
+		auto *views = Memory<vibe::ShapeView>("pairwise views " + name, side.Count());
+		moved.resize(side.Count());
+		for (size_t i = 0; i < side.Count(); i++) {
 			moved[i] = PackedShapes::At(shapes.views[i], data);
 		}
 		Copy(data, shapes.bytes.data(), shapes.bytes.size());
-		Copy(views, moved.data(), count);
+		Copy(views, moved.data(), side.Count());
 		return vibe::SideView {views, nullptr};
 	}
 
-	//! The pairs (i, i), none of them known
-	vibe::PairList Number() {
+	//! The pairs, none of them known
+	vibe::PairList Number(const PairwiseInput &input) {
 		// How many in the first two words
 		numbers.resize(2 + count);
 		const uint64_t total = count;
@@ -128,7 +131,16 @@ private:
 		Copy(to, numbers.data(), numbers.size());
 		auto *results = Memory<vibe::u8>("pairwise results", count);
 		CheckCuda(cudaMemsetAsync(results, vibe::PAIR_FALSE, count, stream.Handle()), "memory");
-		return vibe::PairList {to + 2, to + 2, results, reinterpret_cast<vibe::u64 *>(to), count};
+		auto rows_of = [&](const PairwiseSide &side, const char *name) {
+			if (side.Count() == count) {
+				return to + 2;
+			}
+			auto *zeros = Memory<uint32_t>(name, count);
+			CheckCuda(cudaMemsetAsync(zeros, 0, count * sizeof(uint32_t), stream.Handle()), "memory");
+			return zeros;
+		};
+		return vibe::PairList {rows_of(*input.left, "pairwise left"), rows_of(*input.right, "pairwise right"), results,
+		                       reinterpret_cast<vibe::u64 *>(to), count};
 	}
 
 	template <class... ARGUMENTS>
