@@ -225,7 +225,8 @@ KNN = ("SELECT sum(hash(left_row, right_row, distance, rank, l, r))::VARCHAR FRO
 def test_neighbours_on_the_device(process, fake, threads):
     shapes = "SELECT count(*) FROM vibe_knn('few', 'many', 2)"
     forty = "SELECT count(*) FROM vibe_knn('FROM few LIMIT 10', 'few', 40)"
-    load, results = process(f"SET threads = {threads}", *NEIGHBOURS, "SET vibe_execution_mode = 'cpu'", KNN,
+    load, results = process(f"SET threads = {threads}; SET vibe_gpu_min_rows = 100000", *NEIGHBOURS,
+                            "SET vibe_execution_mode = 'cpu'", KNN,
                             "SET vibe_execution_mode = 'gpu'", KNN, shapes, forty, KNN_EVENTS,
                             "SET vibe_execution_mode = 'auto'", KNN, forty, KNN_EVENTS, f"EXPLAIN ANALYZE {KNN}",
                             VIBESPATIAL_GPU_FOLDER=str(fake))
@@ -242,7 +243,8 @@ def test_neighbours_on_the_device(process, fake, threads):
 @pytest.mark.parametrize("fault, reason", [("failure", "the fake device fell off"), ("late failure", "the fake device fell off"),
                                            ("cold", "was not ready after 0.2 seconds")])
 def test_neighbours_with_faults(process, fake, fault, reason):
-    setup = ["FROM vibe_ensure_warm(0.1)", "SET vibe_kernel_timeout = 0.2", "SET vibe_compile_timeout = 1"]
+    setup = ["FROM vibe_ensure_warm(0.1)", "SET vibe_kernel_timeout = 0.2",
+             "SET vibe_compile_timeout = 1; SET vibe_gpu_min_rows = 0"]
     load, results = process(*setup, *NEIGHBOURS, KNN, KNN_EVENTS, "SET vibe_execution_mode = 'gpu'", KNN, KNN_EVENTS,
                             "SET vibe_execution_mode = 'cpu'", KNN, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
     assert results[5] == results[-1]
