@@ -29,7 +29,7 @@ const std::vector<KernelInfo> &Kernels() {
 	    {"join_shapes", "the same with other geometries, which 16 cores join sooner than they are copied",
 	     "fp64, adaptive", "exact", KernelInfo::NEVER, "cpu, gpu"},
 	    {"knn", "vibe_knn: the nearest of points, up to 32 of them; all else is the CPU's", "fp64",
-	     "the same neighbours and distances on both engines", KernelInfo::NEVER, "cpu, gpu"},
+	     "the same neighbours and distances on both engines", 100000, "cpu, gpu"},
 	    {"scalar_filter", "a filter by a predicate of a column and a constant geometry", "fp64, adaptive", "exact",
 	     3000000, "cpu, gpu"},
 	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact", KernelInfo::NEVER,
