@@ -49,9 +49,8 @@ extern "C" __global__ void point_shape_distances(const double *x, const double *
 //! at [n * count + i]. `found`: how many there are. The levels are an argument because NVRTC 13.0 puts an array of the search
 //! where they would lie as a local variable, and both are still in use.
 extern "C" __global__ void knn_points(const float *nodes, vibe::NodeLevels levels, const double *leaves,
-                                      const vibe::u32 *ids, vibe::u32 items,
-                                      const vibe::Vec2 *queries, vibe::u32 count, vibe::u32 k, double most,
-                                      vibe::u32 *found, vibe::u32 *rows, double *distances) {
+                                      const vibe::u32 *ids, vibe::u32 items, const vibe::Vec2 *queries, vibe::u32 count,
+                                      vibe::u32 k, double most, vibe::u32 *found, vibe::u32 *rows, double *distances) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i < count) {
 		vibe::NearestList list {distances + i, rows + i, count, k, most, 0};

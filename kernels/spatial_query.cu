@@ -50,8 +50,8 @@ struct VisitCandidates {
 
 //! The rows of the tree that each row of `queries` may meet; limits.left: what the queries bring to a distance. Rows that
 //! bring a negative limit meet nothing where `skip_negative` says so.
-extern "C" __global__ void tree_pairs(vibe::TreeView tree, vibe::SideView queries, vibe::u32 count, vibe::LimitView limits,
-                                      vibe::u32 skip_negative, vibe::PairList pairs) {
+extern "C" __global__ void tree_pairs(vibe::TreeView tree, vibe::SideView queries, vibe::u32 count,
+                                      vibe::LimitView limits, vibe::u32 skip_negative, vibe::PairList pairs) {
 	const vibe::u32 i = (vibe::u32)vibe::ThreadIndex();
 	vibe::Box query = i < count ? queries.BoxOf(i) : vibe::Box::Empty();
 	if (!query.IsEmpty()) {

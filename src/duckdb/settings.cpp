@@ -165,8 +165,9 @@ struct GpuDeviceSetting {
 struct CacheSetting {
 	static constexpr const char *NAME = "vibe_cache";
 	static constexpr const char *VARIABLE = "";
-	static constexpr const char *DESCRIPTION = "GPU memory for build sides of joins that are kept for the next query with "
-	                                           "the same one, such as 2GB; 0: none. Of the whole process";
+	static constexpr const char *DESCRIPTION =
+	    "GPU memory for build sides of joins that are kept for the next query with "
+	    "the same one, such as 2GB; 0: none. Of the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("2GB");

@@ -32,8 +32,8 @@ const std::vector<KernelInfo> &Kernels() {
 	     "the same neighbours and distances on both engines", 100000, "cpu, gpu"},
 	    {"scalar_filter", "a filter by a predicate of a column and a constant geometry", "fp64, adaptive", "exact",
 	     3000000, "cpu, gpu"},
-	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact", KernelInfo::NEVER,
-	     "cpu, gpu"},
+	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact",
+	     KernelInfo::NEVER, "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
 	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
 	};

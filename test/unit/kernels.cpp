@@ -745,9 +745,8 @@ TEST_CASE("kernels: the nearest points", "[kernels]") {
 			std::vector<vibe::u32> found(COUNT), near_rows(COUNT * k);
 			std::vector<double> distances(COUNT * k);
 			Launch(point_distance_unit::knn_points, COUNT, true, index.Tree().Nodes(), vibe::NodeLevels::Of(items),
-			       index.Leaves().data(),
-			       index.Tree().Ids().data(), static_cast<uint32_t>(items), queries.data(), COUNT, k, most,
-			       found.data(), near_rows.data(), distances.data());
+			       index.Leaves().data(), index.Tree().Ids().data(), static_cast<uint32_t>(items), queries.data(),
+			       COUNT, k, most, found.data(), near_rows.data(), distances.data());
 			KnnSearch search(index, k, most, [] {});
 			for (uint32_t i = 0; i < COUNT; i++) {
 				uint8_t bytes[21] = {1, 1};

@@ -66,8 +66,7 @@ struct CellFrame {
 	const CellGrid &grid;
 	double column, row;
 
-	VIBE_HD CellFrame(const CellGrid &grid, u32 column, u32 row)
-	    : grid(grid), column((i32)column), row((i32)row) {
+	VIBE_HD CellFrame(const CellGrid &grid, u32 column, u32 row) : grid(grid), column((i32)column), row((i32)row) {
 	}
 	VIBE_HD CellExtent Of(const Box &box) const {
 		return CellExtent {X(box.min_x), Y(box.min_y), X(box.max_x), Y(box.max_y)};

@@ -65,8 +65,7 @@ DeviceJoin::~DeviceJoin() {
 
 void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows) {
 	// Which of both it is the first rows will tell
-	decision =
-	    vibespatial::Decide(mode, vibespatial::FindKernel(op.kernel), probe_rows, GetGpuMinRows(context));
+	decision = vibespatial::Decide(mode, vibespatial::FindKernel(op.kernel), probe_rows, GetGpuMinRows(context));
 	event = NewEvent(op.kernel);
 	event.rows = 0;
 	event.selected = ToText(decision.selected);
@@ -128,8 +127,7 @@ void DeviceJoin::WaitForKernels() {
 		if (!decision.engine) {
 			throw GpuError("no GPU engine is open");
 		}
-		event.wait_ms +=
-		    OperatorDispatch::WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
+		event.wait_ms += OperatorDispatch::WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
 	} catch (const GpuError &error) {
 		Fail(error);
 	}
@@ -356,7 +354,8 @@ string DeviceJoin::DescribePlan(ClientContext &context, const char *kernel, idx_
 	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), probe_rows,
 	                                    GetGpuMinRows(context));
 	if (decision.selected == ExecutionMode::GPU) {
-		return (GetExecutionMode(context) == ExecutionMode::AUTO ? "gpu for points (" : "gpu (") + decision.reason + ")";
+		return (GetExecutionMode(context) == ExecutionMode::AUTO ? "gpu for points (" : "gpu (") + decision.reason +
+		       ")";
 	}
 	return IndexDispatch::DescribePlan(context, build_rows);
 }
@@ -536,7 +535,7 @@ void DeviceTile::AddShape(idx_t row, vibespatial::PackedShapes &packed, vibespat
 	}
 	vibe::Box box;
 	auto probe = index.ReadProbe(wkb, box);
-	auto part = !limits.empty()                                                      ? limits[row]
+	auto part = !limits.empty()                                               ? limits[row]
 	            : op.condition.limit_from == vibespatial::JoinLimit::CONSTANT ? op.condition.limit
 	                                                                          : 0;
 	auto reach = op.condition.Effective(part);
@@ -717,9 +716,8 @@ void DeviceTile::AddPair(uint32_t probe, uint32_t build) {
 void DeviceTile::Decide(vector<Pair> open) {
 	constexpr idx_t PAIRS_PER_STEP = 16;
 	// By rows of the tile: a shape is built once for all its pairs
-	std::sort(open.begin(), open.end(), [](const Pair &a, const Pair &b) {
-		return a.probe != b.probe ? a.probe < b.probe : a.build < b.build;
-	});
+	std::sort(open.begin(), open.end(),
+	          [](const Pair &a, const Pair &b) { return a.probe != b.probe ? a.probe < b.probe : a.build < b.build; });
 	vector<uint8_t> holds(open.size());
 	auto decide_some = [&](Parallel &parallel) {
 		parallel.For((open.size() + PAIRS_PER_STEP - 1) / PAIRS_PER_STEP, [&](size_t step) {

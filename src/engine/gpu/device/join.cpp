@@ -396,8 +396,7 @@ private:
 				       static_cast<uint32_t>(term.predicate), static_cast<uint32_t>(probe_points));
 			} else {
 				const uint64_t walkers = RelateThreads(candidate_capacity, memory->Limit());
-				auto *arena =
-				    static_cast<vibe::u8 *>(stream.Temporary("relate arena", walkers * RELATE_SLAB, *memory));
+				auto *arena = static_cast<vibe::u8 *>(stream.Temporary("relate arena", walkers * RELATE_SLAB, *memory));
 				Launch("polygon_predicates", "relate_pairs", walkers, probe, build.side, candidates,
 				       static_cast<uint32_t>(term.predicate), RELATE_VERTICES, arena, RELATE_SLAB,
 				       static_cast<vibe::Matrix *>(nullptr));

@@ -115,10 +115,9 @@ void DevicePoints::FindTile(const Vec2 *points, size_t first, size_t tile, uint3
 	void *counts = found.data(), *to_rows = rows.data(), *to_distances = distances.data();
 	uint32_t item_count = items, query_count = static_cast<uint32_t>(tile);
 	auto levels = vibe::NodeLevels::Of(items);
-	void *arguments[] = {Address(tree),   Address(levels),      Address(places),      Address(id),
-	                     Address(item_count),
-	                     Address(from),   Address(query_count), Address(k),           Address(most),
-	                     Address(counts), Address(to_rows),     Address(to_distances)};
+	void *arguments[] = {Address(tree),       Address(levels), Address(places),      Address(id),
+	                     Address(item_count), Address(from),   Address(query_count), Address(k),
+	                     Address(most),       Address(counts), Address(to_rows),     Address(to_distances)};
 	engine.Launch("point_distance", "knn_points", tile, stream, arguments);
 	stream.Synchronize();
 	times.kernel_ms += engine.EndStep("query", "kernels", begin);

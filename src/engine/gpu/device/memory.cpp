@@ -70,7 +70,7 @@ rmm::device_buffer DeviceMemory::Allocate(size_t bytes, rmm::cuda_stream_view st
 		return rmm::device_buffer(bytes, stream, *statistics);
 	} catch (const rmm::bad_alloc &) {
 		throw GpuMemoryError("the device has no " + std::to_string(bytes) + " bytes left: " + std::to_string(Used()) +
-		               " of " + std::to_string(limit) + " are in use (SET vibe_gpu_memory_limit)");
+		                     " of " + std::to_string(limit) + " are in use (SET vibe_gpu_memory_limit)");
 	} catch (const std::exception &exception) {
 		throw GpuError(std::string("device memory: ") + exception.what());
 	}
