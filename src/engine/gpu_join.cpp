@@ -13,7 +13,7 @@ const T *PackedShapes::Append(const T *items, size_t count) {
 	if (count > 0) {
 		std::memcpy(bytes.data() + at, items, count * sizeof(T));
 	}
-	return reinterpret_cast<const T *>(at);
+	return reinterpret_cast<const T *>(at); // NOLINT: an offset, where a pointer will be
 }
 
 void PackedShapes::Add(const vibe::ShapeView &view) {

@@ -20,7 +20,7 @@ Faults::Faults() {
 	if (!colon) {
 		return;
 	}
-	for (uint8_t i = 1; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+	for (size_t i = 1; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
 		if (std::string(text, colon) == NAMES[i]) {
 			fault = static_cast<Fault>(i);
 		}
