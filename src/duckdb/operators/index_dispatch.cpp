@@ -11,7 +11,6 @@ using vibespatial::DispatchEvent;
 using vibespatial::DispatchLog;
 using vibespatial::ExecutionMode;
 using vibespatial::GpuError;
-using vibespatial::GpuRuntime;
 
 static constexpr const char *OPERATOR = "VIBE_SPATIAL_JOIN";
 

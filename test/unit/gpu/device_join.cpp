@@ -37,6 +37,7 @@ public:
 	void For(size_t count, const std::function<void(size_t)> &step) override {
 		std::atomic<size_t> next {0};
 		std::vector<std::thread> threads;
+		threads.reserve(Threads());
 		for (size_t t = 0; t < Threads(); t++) {
 			threads.emplace_back([&] {
 				for (size_t i = next++; i < count; i = next++) {
