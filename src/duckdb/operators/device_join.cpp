@@ -197,13 +197,22 @@ private:
 // The build side
 //===----------------------------------------------------------------------===//
 DeviceBuild::DeviceBuild(DeviceJoin &join, SpatialBuild &build)
-    : join(join), build(build), key_work(join.threads.Count(), CancelPoll(join.context)),
-      cell_work(join.threads.Count(), CancelPoll(join.context)),
-      row_work(join.threads.Count(), CancelPoll(join.context)) {
+    : join(join), build(build), key_work(NewWork()), cell_work(NewWork()), row_work(NewWork()) {
+}
+
+DeviceBuild::Work DeviceBuild::NewWork() const {
+	return std::make_shared<vibespatial::SharedWork>(join.threads.Count(), CancelPoll(join.context));
+}
+
+void DeviceBuild::Run(const Work &work, const std::function<void(Parallel &)> &steps) {
+	work->Run([&](Parallel &parallel) {
+		join.threads.Invite(work);
+		steps(parallel);
+	});
 }
 
 void DeviceBuild::Prepare() {
-	key_work.Run([&](Parallel &parallel) {
+	Run(key_work, [&](Parallel &parallel) {
 		auto &op = join.op;
 		// Not the same in any two processes: no data can be made to clash
 		static const uint64_t seed = (uint64_t(std::random_device()()) << 32) ^ std::random_device()();
@@ -252,7 +261,7 @@ bool DeviceBuild::PrepareCells() {
 	if (!cells) {
 		return false;
 	}
-	cell_work.Run([&](Parallel &parallel) {
+	Run(cell_work, [&](Parallel &parallel) {
 		device_build->SetCells(cells->GetPieces(), build.Count(), parallel);
 		join.decision.engine->KeepBuild(key, device_build);
 	});
@@ -264,7 +273,7 @@ void DeviceBuild::PrepareRows() {
 	if (device_build->HasRows()) {
 		return;
 	}
-	row_work.Run([&](Parallel &parallel) {
+	Run(row_work, [&](Parallel &parallel) {
 		vibespatial::GpuRows rows;
 		build.Index().ExportRows(rows, parallel);
 		device_build->SetRows(rows, parallel);

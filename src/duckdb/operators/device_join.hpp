@@ -35,9 +35,14 @@ public:
 private:
 	DeviceJoin &join;
 	SpatialBuild &build;
-	vibespatial::SharedWork key_work;
-	vibespatial::SharedWork cell_work;
-	vibespatial::SharedWork row_work;
+	//! Done by the threads that ask, and by those that have nothing else to do
+	typedef std::shared_ptr<vibespatial::SharedWork> Work;
+	void Run(const Work &work, const std::function<void(vibespatial::Parallel &)> &steps);
+	Work NewWork() const;
+
+	const Work key_work;
+	const Work cell_work;
+	const Work row_work;
 	vibespatial::BuildKey key;
 	std::shared_ptr<vibespatial::GpuBuild> device_build;
 };

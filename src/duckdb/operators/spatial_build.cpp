@@ -43,8 +43,8 @@ void SpatialBuild::Load() {
 	} while (iterator.Next());
 }
 
-void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes,
-                         bool for_device) {
+void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads,
+                         idx_t expected_probes, bool for_device) {
 	auto begin = std::chrono::steady_clock::now();
 	Load();
 	auto count = locations.size();
@@ -69,6 +69,7 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
 	index->Build(parallel);
 	index->SetTreeBuilder(nullptr);
+	index->SetInvite([&](const std::shared_ptr<vibespatial::SharedWork> &work) { threads.Invite(work); });
 	auto &manager = BufferManager::GetBufferManager(context);
 	auto free_memory = manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());
 	index->SetCellMemory(free_memory / 2);

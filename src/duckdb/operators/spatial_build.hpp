@@ -10,6 +10,7 @@
 #include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
 #include "duckdb/operators/spatial_join_physical.hpp"
+#include "duckdb/operators/task_parallel.hpp"
 
 #include <atomic>
 
@@ -51,7 +52,8 @@ public:
 	void Load();
 	//! Indexes them, on the engine that was chosen for that
 	//! `for_device`: the GPU will look for pairs
-	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, idx_t expected_probes, bool for_device);
+	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
+	           bool for_device);
 	//! Counts memory that grew while probing
 	void CountMemory();
 

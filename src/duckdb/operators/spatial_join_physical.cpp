@@ -434,7 +434,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
-		global.build->Build(parallel, global.dispatch, children[0].get().estimated_cardinality,
+		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
 		                    global.device.IsActive());
 	});
 	global.device.SetBuild(*global.build);
@@ -836,7 +836,7 @@ private:
 			auto &rows = sink.partitions->probe_rows.Part(part.part);
 			part.build = make_uniq<SpatialBuild>(global.context, op,
 			                                     std::move(sink.partitions->build_rows.Part(part.part)), sink.matched);
-			part.build->Build(parallel, sink.dispatch, rows->Count(), sink.device.IsActive());
+			part.build->Build(parallel, sink.dispatch, sink.threads, rows->Count(), sink.device.IsActive());
 			part.device = sink.device.NewBuild(*part.build);
 			if (op.has_aggregate) {
 				lock_guard<mutex> guard(sink.lock);

@@ -38,23 +38,27 @@ public:
 	}
 	//! Returns when the work is done; waits for no thread that has not begun to help
 	void Run(const std::function<void(vibespatial::Parallel &)> &work) {
-		auto shared = make_shared_ptr<vibespatial::SharedWork>(threads, CancelPoll(context));
+		auto shared = std::make_shared<vibespatial::SharedWork>(threads, CancelPoll(context));
+		Invite(shared);
+		shared->Run(work);
+	}
+	//! Calls for helpers with a work that others run; waits for nothing
+	void Invite(const std::shared_ptr<vibespatial::SharedWork> &work) {
 		// Tasks of the query itself: the client's thread looks for no others, and would turn in circles meanwhile
 		auto &producer = Executor::Get(context).GetToken();
 		auto &scheduler = TaskScheduler::GetScheduler(context);
 		// No more than there are threads, however often work is shared while all of them are busy
 		while (*waiting + 1 < threads) {
 			++*waiting;
-			scheduler.ScheduleTask(producer, make_shared_ptr<Helper>(scheduler, producer, shared, waiting));
+			scheduler.ScheduleTask(producer, make_shared_ptr<Helper>(scheduler, producer, work, waiting));
 		}
-		shared->Run(work);
 	}
 
 private:
 	//! May be run when the work is done and the query is gone
 	class Helper : public Task {
 	public:
-		Helper(TaskScheduler &scheduler, ProducerToken &producer, shared_ptr<vibespatial::SharedWork> work,
+		Helper(TaskScheduler &scheduler, ProducerToken &producer, std::shared_ptr<vibespatial::SharedWork> work,
 		       shared_ptr<atomic<idx_t>> waiting)
 		    : scheduler(scheduler), producer(producer), work(std::move(work)), waiting(std::move(waiting)) {
 		}
@@ -72,7 +76,7 @@ private:
 	private:
 		TaskScheduler &scheduler;
 		ProducerToken &producer;
-		shared_ptr<vibespatial::SharedWork> work;
+		std::shared_ptr<vibespatial::SharedWork> work;
 		shared_ptr<atomic<idx_t>> waiting;
 	};
 

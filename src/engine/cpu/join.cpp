@@ -124,7 +124,7 @@ Box JoinCondition::Reach(const JoinRow &row, double part) const {
 JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p,
                      size_t threads, std::function<void()> poll)
     : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {},
-      cell_work(threads, std::move(poll)) {
+      cell_work(std::make_shared<SharedWork>(threads, std::move(poll))) {
 	for (auto &term : condition.any_of) {
 		if (term.kind == JoinTerm::RELATE) {
 			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
@@ -301,7 +301,12 @@ const CellIndex *JoinIndex::CellsFrom(double tree_cost) {
 	if (tree_cost < CELL_COST_PER_VERTEX * static_cast<double>(area_vertices)) {
 		return nullptr;
 	}
-	cell_work.Run([this](Parallel &parallel) { BuildCells(parallel); });
+	cell_work->Run([this](Parallel &parallel) {
+		if (invite) {
+			invite(cell_work);
+		}
+		BuildCells(parallel);
+	});
 	return ready_cells.load(std::memory_order_acquire);
 }
 

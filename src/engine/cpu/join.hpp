@@ -107,6 +107,10 @@ public:
 	void ExpectPoints(uint64_t count) {
 		expected_points = count;
 	}
+	//! Calls for threads that have nothing else to do: few may ask for cells, and many could build them
+	void SetInvite(std::function<void(const std::shared_ptr<SharedWork> &)> function) {
+		invite = std::move(function);
+	}
 	void SetCellMemory(size_t bytes) {
 		cell_memory = bytes;
 	}
@@ -202,7 +206,9 @@ private:
 	uint64_t expected_points = 0;
 	size_t cell_memory = SIZE_MAX;
 	double cell_seconds = 0;
-	SharedWork cell_work;
+	std::function<void(const std::shared_ptr<SharedWork> &)> invite;
+	//! Who was invited may come when the index is gone
+	std::shared_ptr<SharedWork> cell_work;
 };
 
 //! One thread's probes: a tile of rows at a time
