@@ -92,11 +92,7 @@ void DeviceBulk::AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &ti
 	batches_done++;
 	open_rows += open;
 	event.rows += rows;
-	event.bytes_to_device += times.bytes_to_device;
-	event.bytes_from_device += times.bytes_from_device;
-	event.to_device_ms += times.to_device_ms;
-	event.kernel_ms += times.kernel_ms;
-	event.from_device_ms += times.from_device_ms;
+	AddTimes(event, times);
 }
 
 void DeviceBulk::AddForLackOfMemory() {
@@ -114,14 +110,7 @@ void DeviceBulk::Finish() {
 		return;
 	}
 	finished = true;
-	event.actual = batches_done > 0 ? "gpu" : "cpu";
-	if (!failure.empty()) {
-		event.fallback = mode != ExecutionMode::GPU;
-		event.actual = mode == ExecutionMode::GPU ? "none" : "cpu";
-		event.reason = failure + (batches_done > 0 ? " (after " + to_string(batches_done) + " batches)" : "");
-	} else if (batches_on_cpu > 0) {
-		event.reason += "; " + to_string(batches_on_cpu) + " batches on the CPU, for lack of device memory";
-	}
+	SetOutcome(event, "batches", batches_done, batches_on_cpu, failure);
 	if (point_rows > 0) {
 		event.reason += "; " + to_string(point_rows) + " rows of points on the CPU, which has them done sooner";
 	}

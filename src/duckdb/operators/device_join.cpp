@@ -328,14 +328,7 @@ void DeviceJoin::Finish() {
 		return;
 	}
 	finished = true;
-	event.actual = tiles_done > 0 ? "gpu" : "cpu";
-	if (!failure.empty()) {
-		event.fallback = mode != ExecutionMode::GPU;
-		event.actual = mode == ExecutionMode::GPU ? "none" : "cpu";
-		event.reason = failure + (tiles_done > 0 ? " (after " + to_string(tiles_done) + " tiles)" : "");
-	} else if (tiles_on_cpu > 0) {
-		event.reason += "; " + to_string(tiles_on_cpu) + " parts of tiles on the CPU, for lack of device memory";
-	}
+	SetOutcome(event, "tiles", tiles_done, tiles_on_cpu, failure);
 	if (open_pairs > 0) {
 		event.reason += "; " + to_string(open_pairs) + " pairs decided by the CPU";
 	}
@@ -785,11 +778,7 @@ void DeviceTile::Use(const GpuTileResult &result, idx_t first, idx_t size) {
 	    use_cells ? result.pairs : result.candidates;
 	auto &event = join.event;
 	event.rows += size;
-	event.bytes_to_device += result.times.bytes_to_device;
-	event.bytes_from_device += result.times.bytes_from_device;
-	event.to_device_ms += result.times.to_device_ms;
-	event.kernel_ms += result.times.kernel_ms;
-	event.from_device_ms += result.times.from_device_ms;
+	join.AddTimes(event, result.times);
 }
 
 void DeviceTile::RunOnCpu(idx_t first, idx_t size) {

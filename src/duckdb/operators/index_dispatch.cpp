@@ -42,12 +42,7 @@ unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t 
 	event.wait_ms = wait_ms + WaitForKernels(*decision.engine, vibespatial::KernelNeeds("box_index"));
 	vibespatial::GpuTimes times;
 	auto packed = decision.engine->PackBoxes(boxes, count, parallel, times);
-	event.bytes_to_device = times.bytes_to_device;
-	event.bytes_from_device = times.bytes_from_device;
-	event.wait_ms += times.wait_ms;
-	event.to_device_ms = times.to_device_ms;
-	event.kernel_ms = times.kernel_ms;
-	event.from_device_ms = times.from_device_ms;
+	AddTimes(event, times);
 	return make_uniq<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
 }
 

@@ -60,7 +60,7 @@ void KnnDispatch::Decide(const vibespatial::KnnIndex &index, idx_t left_rows, ui
 		event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds(NEEDS));
 		GpuTimes times;
 		points = decision.engine->KnnPoints(index.Tree().Nodes(), index.Tree().Ids(), index.Leaves(), parallel, times);
-		AddTimes(times);
+		AddTimes(event, times); // nobody searches yet
 		on_device = true;
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
@@ -78,7 +78,8 @@ bool KnnDispatch::Find(const std::vector<vibe::Vec2> &queries, uint64_t k, doubl
 		Fail(error);
 		return false;
 	}
-	AddTimes(times);
+	lock_guard<mutex> guard(lock);
+	AddTimes(event, times);
 	return true;
 }
 
@@ -92,16 +93,6 @@ void KnnDispatch::Fail(const std::exception &error) {
 	}
 	event.actual = "cpu";
 	event.fallback = true;
-}
-
-void KnnDispatch::AddTimes(const GpuTimes &times) {
-	lock_guard<mutex> guard(lock);
-	event.bytes_to_device += times.bytes_to_device;
-	event.bytes_from_device += times.bytes_from_device;
-	event.wait_ms += times.wait_ms;
-	event.to_device_ms += times.to_device_ms;
-	event.kernel_ms += times.kernel_ms;
-	event.from_device_ms += times.from_device_ms;
 }
 
 string KnnDispatch::Describe() {

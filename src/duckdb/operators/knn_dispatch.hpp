@@ -35,7 +35,6 @@ public:
 private:
 	//! The device failed at something
 	void Fail(const std::exception &error);
-	void AddTimes(const vibespatial::GpuTimes &times);
 
 	std::atomic<bool> on_device {false};
 	std::unique_ptr<vibespatial::GpuPoints> points;

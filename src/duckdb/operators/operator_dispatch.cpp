@@ -119,6 +119,28 @@ double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std
 	}
 }
 
+void OperatorDispatch::AddTimes(DispatchEvent &event, const vibespatial::GpuTimes &times) {
+	event.bytes_to_device += times.bytes_to_device;
+	event.bytes_from_device += times.bytes_from_device;
+	event.wait_ms += times.wait_ms;
+	event.to_device_ms += times.to_device_ms;
+	event.kernel_ms += times.kernel_ms;
+	event.from_device_ms += times.from_device_ms;
+}
+
+void OperatorDispatch::SetOutcome(DispatchEvent &event, const char *pieces, idx_t done, idx_t on_cpu,
+                                  const string &failure) const {
+	event.actual = done > 0 ? "gpu" : "cpu";
+	if (!failure.empty()) {
+		event.fallback = mode != ExecutionMode::GPU;
+		event.actual = mode == ExecutionMode::GPU ? "none" : "cpu";
+		event.reason = failure + (done > 0 ? " (after " + to_string(done) + " " + pieces + ")" : "");
+	} else if (on_cpu > 0) {
+		event.fallback = done == 0;
+		event.reason += "; " + to_string(on_cpu) + " " + pieces + " on the CPU, for lack of device memory";
+	}
+}
+
 void OperatorDispatch::RequestKernels(ClientContext &context, const char *needs, const char *operator_name) {
 	auto mode = GetExecutionMode(context);
 	if (mode == ExecutionMode::CPU || GetPrecompile(context) == Precompile::OFF) {

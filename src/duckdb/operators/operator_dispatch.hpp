@@ -39,6 +39,11 @@ public:
 	//! What a plan needs, before it runs; never waits
 	static void RequestKernels(ClientContext &context, const char *needs, const char *operator_name);
 
+	//! What a piece of work on the device came to, in an event
+	static void AddTimes(vibespatial::DispatchEvent &event, const vibespatial::GpuTimes &times);
+	//! What became of the whole: `done` pieces by the device, `on_cpu` for which it had no memory, or why it failed
+	void SetOutcome(vibespatial::DispatchEvent &event, const char *pieces, idx_t done, idx_t on_cpu,
+	                const string &failure) const;
 	static double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
 		return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 	}

@@ -2,6 +2,7 @@
 // CCCL's scan, reduction and sort between them. The tree is the one of engine/cpu/box_tree.cpp, bit by bit.
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device/device.hpp"
+#include "engine/gpu/device/launch.hpp"
 #include "engine/kernel_registry.hpp"
 #include "vibe/box_node.h"
 
@@ -17,12 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 //! Threads that look for the extent of all boxes
 constexpr uint32_t EXTENT_THREADS = 32768;
-
-//! As a launch takes its arguments
-template <class T>
-void *Address(T &argument) {
-	return static_cast<void *>(&argument);
-}
 
 template <class T>
 T *At(rmm::device_buffer &buffer) {

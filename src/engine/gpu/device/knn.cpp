@@ -2,6 +2,7 @@
 // is what the CPU finds, bit by bit: it is the core's search.
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device/device.hpp"
+#include "engine/gpu/device/launch.hpp"
 #include "engine/kernel_registry.hpp"
 #include "vibe/nearest.h"
 
@@ -18,12 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 //! Points that one launch searches for: results of a launch take at most 50 MB
 constexpr size_t TILE = 131072;
-
-//! As a launch takes its arguments
-template <class T>
-void *Address(T &argument) {
-	return static_cast<void *>(&argument);
-}
 
 } // namespace
 

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/device/launch.hpp
 //
-// How many threads the kernels over pairs get, and what each of them has
+// How many threads kernels get, what each of them has, and how a launch takes its arguments
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -24,6 +24,12 @@ inline uint64_t RelateThreads(uint64_t pairs, uint64_t memory_limit) {
 	constexpr uint64_t SHARE = 32;
 	const uint64_t wanted = (std::min(pairs, RELATE_THREADS) + BLOCK - 1) / BLOCK;
 	return std::max<uint64_t>(1, std::min(wanted, memory_limit / SHARE / (RELATE_SLAB * BLOCK))) * BLOCK;
+}
+
+//! As a launch takes its arguments
+template <class T>
+void *Address(T &argument) {
+	return static_cast<void *>(&argument);
 }
 
 } // namespace vibespatial
