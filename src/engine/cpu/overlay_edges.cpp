@@ -1,0 +1,340 @@
+#include "engine/cpu/overlay_edges.hpp"
+
+#include "vibe/split.h"
+
+#include <cmath>
+
+namespace vibespatial {
+
+using vibe::Vec2;
+
+namespace {
+
+bool Separates(const OverlayEdge &edge) {
+	return edge.rise[0] != 0 || edge.rise[1] != 0 || edge.lines != 0;
+}
+
+void Absorb(OverlayEdge &edge, const OverlayEdge &equal) {
+	edge.rise[0] += equal.rise[0];
+	edge.rise[1] += equal.rise[1];
+	edge.lines |= equal.lines;
+	if (edge.polygon != equal.polygon) {
+		edge.polygon = OverlayEdge::NO_POLYGON;
+	}
+}
+
+//! Sorted edges to a set, in place; returns the new end
+OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) {
+	auto out = begin;
+	for (auto edge = begin; edge != end;) {
+		auto united = *edge++;
+		while (edge != end && edge->a == united.a && edge->b == united.b) {
+			Absorb(united, *edge++);
+		}
+		if (Separates(united)) {
+			*out++ = united;
+		}
+	}
+	return out;
+}
+
+double Snapped(double value, double grid) {
+	return std::nearbyint(value / grid) * grid + 0.0;
+}
+
+//! Does ab pass the half-open square of one grid step around p?
+bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
+	const double half = grid / 2;
+	const double x0 = p.x - half, x1 = p.x + half, y0 = p.y - half, y1 = p.y + half;
+	if (b.x < x0 || a.x > x1 || std::max(a.y, b.y) < y0 || std::min(a.y, b.y) > y1) {
+		return false;
+	}
+	const Vec2 corners[4] = {{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}};
+	int above = 0, below = 0;
+	for (auto &corner : corners) {
+		const int side = vibe::Orient2d(a, b, corner);
+		above += side > 0;
+		below += side < 0;
+	}
+	return above < 4 && below < 4;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Settle
+//===----------------------------------------------------------------------===//
+void OverlayEdges::Settle(Parallel &parallel) {
+	BucketSort(edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
+	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
+}
+
+//===----------------------------------------------------------------------===//
+// Split
+//===----------------------------------------------------------------------===//
+bool OverlayEdges::Split(double grid, Parallel &parallel, std::vector<uint32_t> &crossed) {
+	if (grid > 0) {
+		SnapEnds(grid, parallel);
+	}
+	if (edges.size() < 2) {
+		return false;
+	}
+	FillStrips(parallel);
+	const size_t strips = strip_start.size() - 1;
+	const size_t steps = std::min(strips, parallel.Threads() * 8);
+	found.resize(std::max(found.size(), steps));
+	parallel.For(steps, [&](size_t step) {
+		auto &mine = found[step];
+		mine.cuts.clear();
+		mine.crossed.clear();
+		for (auto strip = strips * step / steps; strip < strips * (step + 1) / steps; strip++) {
+			ScanStrip(strip, grid, mine);
+		}
+	});
+	size_t total = 0;
+	for (size_t step = 0; step < steps; step++) {
+		total += found[step].cuts.size();
+		crossed.insert(crossed.end(), found[step].crossed.begin(), found[step].crossed.end());
+	}
+	if (total == 0) {
+		return false;
+	}
+	// By edge
+	cut_start.assign(edges.size() + 1, 0);
+	for (size_t step = 0; step < steps; step++) {
+		for (auto &cut : found[step].cuts) {
+			cut_start[cut.edge + 1]++;
+		}
+	}
+	for (size_t i = 0; i < edges.size(); i++) {
+		cut_start[i + 1] += cut_start[i];
+	}
+	cuts.resize(total);
+	for (size_t step = 0; step < steps; step++) {
+		for (auto &cut : found[step].cuts) {
+			cuts[cut_start[cut.edge]++] = cut;
+		}
+	}
+	// Each start is now the next one's
+	Apply(parallel);
+	return true;
+}
+
+void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
+	size_t kept = 0;
+	for (auto edge : edges) {
+		edge.a = Vec2 {Snapped(edge.a.x, grid), Snapped(edge.a.y, grid)};
+		edge.b = Vec2 {Snapped(edge.b.x, grid), Snapped(edge.b.y, grid)};
+		if (edge.a == edge.b) {
+			continue;
+		}
+		if (PointBefore(edge.b, edge.a)) {
+			std::swap(edge.a, edge.b);
+			edge.rise[0] = -edge.rise[0];
+			edge.rise[1] = -edge.rise[1];
+		}
+		edge.polygon = OverlayEdge::NO_POLYGON;
+		edges[kept++] = edge;
+	}
+	edges.resize(kept);
+	Settle(parallel);
+}
+
+//! Strips of equal height, each with the pieces of the edges that pass it
+void OverlayEdges::FillStrips(Parallel &parallel) {
+	const auto n = edges.size();
+	double low = edges[0].a.y, high = low, rise = 0;
+	for (auto &edge : edges) {
+		low = std::min(low, std::min(edge.a.y, edge.b.y));
+		high = std::max(high, std::max(edge.a.y, edge.b.y));
+		rise += vibe::Abs(edge.a.y - edge.b.y);
+	}
+	// An edge is in 1 + (its height / a strip's height) strips: half as many more entries as edges, on average
+	const double height = high - low;
+	size_t strips = 1;
+	if (rise > 0 && n > 32) {
+		strips = size_t(std::max(1.0, std::min(double(n) / 8, height * double(n) / (2 * rise))));
+	}
+	const double scale = height > 0 ? double(strips) / height : 0;
+	const double step = height / double(strips);
+	auto strip_of = [&](double y) { return std::min(strips - 1, size_t((y - low) * scale)); };
+
+	strip_start.assign(strips + 2, 0);
+	for (auto &edge : edges) {
+		const auto last = strip_of(std::max(edge.a.y, edge.b.y));
+		for (auto strip = strip_of(std::min(edge.a.y, edge.b.y)); strip <= last; strip++) {
+			strip_start[strip + 2]++;
+		}
+	}
+	for (size_t i = 2; i < strips + 2; i++) {
+		strip_start[i] += strip_start[i - 1];
+	}
+	entries.resize(strip_start[strips + 1]);
+	for (uint32_t i = 0; i < n; i++) {
+		const auto &edge = edges[i];
+		const double y0 = std::min(edge.a.y, edge.b.y), y1 = std::max(edge.a.y, edge.b.y);
+		const auto first = strip_of(y0), last = strip_of(y1);
+		if (last - first < 2) {
+			for (auto strip = first; strip <= last; strip++) {
+				entries[strip_start[strip + 1]++] = Entry {edge.a.x, edge.b.x, y0, y1, i};
+			}
+			continue;
+		}
+		const double run = (edge.b.x - edge.a.x) / (edge.b.y - edge.a.y);
+		// More than all that is rounded here
+		const double slack = 1e-9 * (edge.b.x - edge.a.x) + vibe::Abs(run) * step * 1e-6 +
+		                     1e-15 * (vibe::Abs(edge.a.x) + vibe::Abs(edge.b.x));
+		for (auto strip = first; strip <= last; strip++) {
+			const double from = edge.a.x + (low + step * double(strip) - edge.a.y) * run;
+			const double to = edge.a.x + (low + step * double(strip + 1) - edge.a.y) * run;
+			entries[strip_start[strip + 1]++] = Entry {std::max(edge.a.x, std::min(from, to) - slack),
+			                                           std::min(edge.b.x, std::max(from, to) + slack), y0, y1, i};
+		}
+	}
+	strip_start.pop_back();
+	(void)parallel;
+}
+
+void OverlayEdges::ScanStrip(size_t strip, double grid, Found &out) {
+	const auto begin = entries.begin() + strip_start[strip], end = entries.begin() + strip_start[strip + 1];
+	std::sort(begin, end, [](const Entry &a, const Entry &b) { return a.x0 < b.x0; });
+	const double reach = grid;
+	for (auto entry = begin; entry != end; ++entry) {
+		const double x1 = entry->x1 + reach, y0 = entry->y0 - reach, y1 = entry->y1 + reach;
+		for (auto other = entry + 1; other != end && other->x0 <= x1; ++other) {
+			if (other->y0 <= y1 && other->y1 >= y0) {
+				TestPair(entry->edge, other->edge, grid, out);
+			}
+		}
+	}
+}
+
+void OverlayEdges::TestPair(uint32_t first, uint32_t second, double grid, Found &out) const {
+	const auto &e = edges[first];
+	const auto &f = edges[second];
+	if (grid > 0) {
+		const auto pass = [&](uint32_t index, const OverlayEdge &edge, const Vec2 &p) {
+			if (p != edge.a && p != edge.b && PassesPixel(edge.a, edge.b, p, grid)) {
+				out.cuts.push_back(Cut {index, p});
+			}
+		};
+		pass(first, e, f.a);
+		pass(first, e, f.b);
+		pass(second, f, e.a);
+		pass(second, f, e.b);
+	}
+	const auto cut_inside = [&](uint32_t index, const OverlayEdge &edge, const Vec2 &p) {
+		if (PointBefore(edge.a, p) && PointBefore(p, edge.b)) {
+			out.cuts.push_back(Cut {index, p});
+		}
+	};
+	// Edges run from a to b in one order: those that share a start or an end meet elsewhere only on one line, and those
+	// that follow each other nowhere
+	if (e.a == f.a) {
+		if (vibe::Orient2d(e.a, e.b, f.b) == 0) {
+			cut_inside(first, e, f.b);
+			cut_inside(second, f, e.b);
+		}
+		return;
+	}
+	if (e.b == f.b) {
+		if (vibe::Orient2d(e.a, e.b, f.a) == 0) {
+			cut_inside(first, e, f.a);
+			cut_inside(second, f, e.a);
+		}
+		return;
+	}
+	if (e.b == f.a || f.b == e.a) {
+		return;
+	}
+	const int fa = vibe::Orient2d(e.a, e.b, f.a), fb = vibe::Orient2d(e.a, e.b, f.b);
+	if (fa * fb > 0) {
+		return;
+	}
+	if (fa == 0 && fb == 0) {
+		cut_inside(first, e, f.a);
+		cut_inside(first, e, f.b);
+		cut_inside(second, f, e.a);
+		cut_inside(second, f, e.b);
+		return;
+	}
+	const int ea = vibe::Orient2d(f.a, f.b, e.a), eb = vibe::Orient2d(f.a, f.b, e.b);
+	if (ea * eb > 0) {
+		return;
+	}
+	if (fa == 0) {
+		cut_inside(first, e, f.a);
+	} else if (fb == 0) {
+		cut_inside(first, e, f.b);
+	} else if (ea == 0) {
+		cut_inside(second, f, e.a);
+	} else if (eb == 0) {
+		cut_inside(second, f, e.b);
+	} else {
+		auto crossing = vibe::CrossingPoint(e.a, e.b, f.a, f.b);
+		crossing = grid > 0 ? Vec2 {Snapped(crossing.x, grid), Snapped(crossing.y, grid)}
+		                    : Vec2 {crossing.x + 0.0, crossing.y + 0.0};
+		out.cuts.push_back(Cut {first, crossing});
+		out.cuts.push_back(Cut {second, crossing});
+		if (e.polygon == f.polygon && e.polygon != OverlayEdge::NO_POLYGON) {
+			out.crossed.push_back(e.polygon);
+		}
+	}
+}
+
+//! Edges that were cut become their pieces
+void OverlayEdges::Apply(Parallel &parallel) {
+	fresh.clear();
+	size_t kept = 0;
+	for (size_t i = 0; i < edges.size(); i++) {
+		const auto begin = i == 0 ? 0 : cut_start[i - 1], end = cut_start[i];
+		if (begin == end) {
+			edges[kept++] = edges[i];
+			continue;
+		}
+		const auto edge = edges[i];
+		// On the way from a to b x does not fall, and y goes one way: so do rounded points
+		const bool up = edge.a.y <= edge.b.y;
+		std::sort(cuts.begin() + begin, cuts.begin() + end, [&](const Cut &l, const Cut &r) {
+			return l.point.x != r.point.x ? l.point.x < r.point.x
+			       : up                   ? l.point.y < r.point.y
+			                              : l.point.y > r.point.y;
+		});
+		auto from = edge.a;
+		for (auto c = begin; c <= end; c++) {
+			const auto to = c == end ? edge.b : cuts[c].point;
+			if (to == from) {
+				continue;
+			}
+			auto piece = edge;
+			piece.polygon = OverlayEdge::NO_POLYGON;
+			piece.a = from;
+			piece.b = to;
+			if (PointBefore(to, from)) {
+				std::swap(piece.a, piece.b);
+				piece.rise[0] = -piece.rise[0];
+				piece.rise[1] = -piece.rise[1];
+			}
+			fresh.push_back(piece);
+			from = to;
+		}
+	}
+	edges.resize(kept);
+	BucketSort(fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
+	scratch.resize(edges.size() + fresh.size());
+	std::merge(edges.begin(), edges.end(), fresh.begin(), fresh.end(), scratch.begin(), EdgeBefore);
+	scratch.resize(Unite(scratch.data(), scratch.data() + scratch.size()) - scratch.data());
+	edges.swap(scratch);
+}
+
+size_t OverlayEdges::Memory() const {
+	size_t bytes = (edges.capacity() + scratch.capacity() + fresh.capacity()) * sizeof(OverlayEdge) +
+	               entries.capacity() * sizeof(Entry) + cuts.capacity() * sizeof(Cut) +
+	               (strip_start.capacity() + cut_start.capacity()) * sizeof(uint32_t);
+	for (auto &one : found) {
+		bytes += one.cuts.capacity() * sizeof(Cut);
+	}
+	return bytes;
+}
+
+} // namespace vibespatial

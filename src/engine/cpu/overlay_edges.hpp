@@ -1,0 +1,156 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/overlay_edges.hpp
+//
+// The edges of an overlay, and how they are split until they meet in their ends only.
+//
+// Promise: which edges meet, and in how many points, is exact; a crossing is rounded (vibe::CrossingPoint). Nothing
+// depends on the order in which edges come, nor on threads.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/parallel.hpp"
+#include "vibe/orient2d.h"
+#include "vibe/views.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace vibespatial {
+
+//! By x, then by y: the order in which a sweep meets points
+inline bool PointBefore(const vibe::Vec2 &a, const vibe::Vec2 &b) {
+	return a.x < b.x || (a.x == b.x && a.y < b.y);
+}
+
+struct OverlayEdge {
+	static constexpr uint32_t NO_POLYGON = UINT32_MAX;
+
+	//! a before b
+	vibe::Vec2 a;
+	vibe::Vec2 b;
+	//! By how much it is deeper above (left of a to b) than below, on either side of the overlay
+	int32_t rise[2];
+	//! The polygon of which this is a whole edge
+	uint32_t polygon;
+	//! Bit 0, bit 1: part of a line of the left or right side
+	uint32_t lines;
+};
+
+inline bool EdgeBefore(const OverlayEdge &e, const OverlayEdge &f) {
+	return PointBefore(e.a, f.a) || (e.a == f.a && PointBefore(e.b, f.b));
+}
+
+//! Sorts by `less`, which must agree with `key` (less(a, b) implies key(a) <= key(b)): into buckets by key, then each
+//! bucket. `scratch` keeps its memory for the next time.
+template <class T, class KEY, class LESS>
+void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS less, Parallel &parallel);
+
+//! A set of edges, sorted, no two of them equal
+class OverlayEdges {
+public:
+	std::vector<OverlayEdge> edges;
+
+	//! Sorts what was put into `edges`. Equal edges become one, and one that separates nothing goes: this is where the common
+	//! borders of a coverage vanish.
+	void Settle(Parallel &parallel);
+
+	//! Splits edges where they meet others, once; false when there was nothing to split. Splitting moves edges a little, so
+	//! that they may meet anew. With `grid` > 0 all points go to multiples of it, and edges also to the points that they pass within
+	//! half a grid step (snap rounding: Hobby 1999).
+	//! Adds to `crossed` the polygons two of whose own edges cross.
+	bool Split(double grid, Parallel &parallel, std::vector<uint32_t> &crossed);
+
+	size_t Memory() const;
+
+private:
+	struct Cut {
+		uint32_t edge;
+		vibe::Vec2 point;
+	};
+	struct Entry {
+		double x0, x1, y0, y1;
+		uint32_t edge;
+	};
+	struct Found {
+		std::vector<Cut> cuts;
+		std::vector<uint32_t> crossed;
+	};
+
+	void SnapEnds(double grid, Parallel &parallel);
+	void FillStrips(Parallel &parallel);
+	void ScanStrip(size_t strip, double grid, Found &found);
+	void TestPair(uint32_t first, uint32_t second, double grid, Found &found) const;
+	void Apply(Parallel &parallel);
+
+	std::vector<OverlayEdge> scratch;
+	std::vector<OverlayEdge> fresh;
+	std::vector<Entry> entries;
+	std::vector<uint32_t> strip_start;
+	std::vector<Found> found;
+	std::vector<Cut> cuts;
+	std::vector<uint32_t> cut_start;
+};
+
+//===----------------------------------------------------------------------===//
+// BucketSort
+//===----------------------------------------------------------------------===//
+template <class T, class KEY, class LESS>
+void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS less, Parallel &parallel) {
+	constexpr size_t SMALL = 2048;
+	constexpr size_t BUCKET = 16;
+	const auto n = items.size();
+	if (n <= SMALL) {
+		std::sort(items.begin(), items.end(), less);
+		return;
+	}
+	double low = key(items[0]), high = low;
+	for (auto &item : items) {
+		low = std::min(low, double(key(item)));
+		high = std::max(high, double(key(item)));
+	}
+	const size_t buckets = n / BUCKET;
+	const double scale = high > low ? double(buckets) / (high - low) : 0;
+	if (!(scale < vibe::Infinity())) {
+		std::sort(items.begin(), items.end(), less);
+		return;
+	}
+	auto bucket_of = [&](const T &item) { return std::min(buckets - 1, size_t((key(item) - low) * scale)); };
+
+	const size_t shares = std::min(parallel.Threads(), n / SMALL);
+	const auto share_begin = [&](size_t share) { return n * share / shares; };
+	std::vector<uint32_t> place(shares * buckets + 1, 0);
+	parallel.For(shares, [&](size_t share) {
+		auto *counts = place.data() + share * buckets;
+		for (auto i = share_begin(share); i < share_begin(share + 1); i++) {
+			counts[bucket_of(items[i])]++;
+		}
+	});
+	uint32_t total = 0;
+	for (size_t bucket = 0; bucket < buckets; bucket++) {
+		for (size_t share = 0; share < shares; share++) {
+			auto &entry = place[share * buckets + bucket];
+			const auto count = entry;
+			entry = total;
+			total += count;
+		}
+	}
+	scratch.resize(n);
+	parallel.For(shares, [&](size_t share) {
+		auto *next = place.data() + share * buckets;
+		for (auto i = share_begin(share); i < share_begin(share + 1); i++) {
+			scratch[next[bucket_of(items[i])]++] = items[i];
+		}
+	});
+	// The last share's places are now the ends of the buckets
+	const auto *ends = place.data() + (shares - 1) * buckets;
+	const size_t steps = std::min(buckets, shares * 4);
+	parallel.For(steps, [&](size_t step) {
+		for (auto bucket = buckets * step / steps; bucket < buckets * (step + 1) / steps; bucket++) {
+			std::sort(scratch.begin() + (bucket == 0 ? 0 : ends[bucket - 1]), scratch.begin() + ends[bucket], less);
+		}
+	});
+	items.swap(scratch);
+}
+
+} // namespace vibespatial

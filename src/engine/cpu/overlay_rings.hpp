@@ -1,0 +1,66 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/overlay_rings.hpp
+//
+// From the labelled edges of an overlay to polygons, lines and points in normal form.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/overlay_edges.hpp"
+#include "engine/cpu/overlay_sweep.hpp"
+#include "geometry/geometry_batch.hpp"
+
+namespace vibespatial {
+
+//! The area of what the labels say
+double AreaOf(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep);
+
+class OverlayRings {
+public:
+	//! `line_ends`: the ends of all lines of the input, sorted; lines of the result end there too
+	void Build(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep,
+	           const std::vector<vibe::Vec2> &line_ends);
+	//! Appends a row, all coordinates times `scale`; `dimension` tells the type of an EMPTY one, -1 for a collection
+	void Write(int dimension, double scale, GeometryBatch &out) const;
+	size_t Memory() const;
+
+private:
+	static constexpr uint32_t NONE = UINT32_MAX;
+
+	//! Edges [start, start + count) of `path`, each leading to the next
+	struct Ring {
+		uint32_t start;
+		uint32_t count;
+		//! The position in the path of the edge that leaves its first vertex by x and y
+		uint32_t first;
+		//! The lower one of the two edges there
+		uint32_t lower;
+		bool shell;
+		//! The shell that it lies in; its own number for a shell
+		uint32_t owner;
+	};
+
+	vibe::Vec2 Tail(uint32_t edge) const;
+	vibe::Vec2 Head(uint32_t edge) const;
+	void Walk(uint32_t start);
+	void AddRing(size_t from);
+	uint32_t Owner(uint32_t ring);
+	bool IsThin(const Ring &ring) const;
+	void Nest();
+	void BuildLines(const std::vector<vibe::Vec2> &line_ends);
+
+	const std::vector<OverlayEdge> *edges = nullptr;
+	const OverlaySweep *sweep = nullptr;
+
+	std::vector<uint32_t> path;
+	std::vector<Ring> rings;
+	std::vector<uint32_t> ring_of;
+	//! The rings of the result: shells in order, each before its holes
+	std::vector<uint32_t> order;
+	std::vector<vibe::Vec2> line_vertices;
+	std::vector<uint32_t> line_start;
+	std::vector<vibe::Vec2> points;
+	// of a walk
+	std::vector<uint32_t> walked;
+};
+
+} // namespace vibespatial

@@ -1,0 +1,564 @@
+#include "engine/cpu/overlay_sweep.hpp"
+
+#include <unordered_map>
+
+namespace vibespatial {
+
+using vibe::Orient2d;
+using vibe::Vec2;
+
+namespace {
+
+struct Depth {
+	int32_t side[2];
+};
+
+class Labeller {
+public:
+	explicit Labeller(const OverlayRule &rule) : rule(rule) {
+	}
+
+	bool Inside(int32_t depth) const {
+		return rule.fill == FillRule::ODD ? (depth & 1) != 0 : depth >= rule.least;
+	}
+	bool InResult(bool left, bool right) const {
+		switch (rule.op) {
+		case OverlayOp::INTERSECTION:
+			return left && right;
+		case OverlayOp::UNION:
+			return left || right;
+		case OverlayOp::DIFFERENCE:
+			return left && !right;
+		default:
+			return left != right;
+		}
+	}
+	//! Of an edge, from the depth below it
+	uint8_t Label(const OverlayEdge &edge, const Depth &below) const {
+		const bool left_below = Inside(below.side[0]), left_above = Inside(below.side[0] + edge.rise[0]);
+		const bool right_below = Inside(below.side[1]), right_above = Inside(below.side[1] + edge.rise[1]);
+		const bool in_below = InResult(left_below, right_below), in_above = InResult(left_above, right_above);
+		const bool left_line = (edge.lines & 1) != 0, right_line = (edge.lines & 2) != 0;
+		return Compose(in_below, in_above, left_below || left_above, right_below || right_above, left_line,
+		               right_line);
+	}
+	//! Of a point off all edges
+	uint8_t Label(const Depth &at) const {
+		const bool left = Inside(at.side[0]), right = Inside(at.side[1]);
+		const bool in = InResult(left, right);
+		return uint8_t((in ? LABEL_COVERED : 0) | (left ? LABEL_LEFT : 0) | (right ? LABEL_RIGHT : 0));
+	}
+	//! Is a point in the result as a point? `label` is that of all edges through it or of the place around it
+	bool PointInResult(uint8_t label, uint32_t sides) const {
+		if (label & (LABEL_COVERED | LABEL_LINE)) {
+			return false;
+		}
+		const bool left = (sides & 1) != 0, right = (sides & 2) != 0;
+		const bool in_left = left || (label & LABEL_LEFT), in_right = right || (label & LABEL_RIGHT);
+		switch (rule.op) {
+		case OverlayOp::INTERSECTION:
+			return in_left && in_right;
+		case OverlayOp::UNION:
+			return left || right;
+		case OverlayOp::DIFFERENCE:
+			return left && !in_right;
+		default:
+			return (left && !in_right) || (right && !in_left);
+		}
+	}
+
+private:
+	uint8_t Compose(bool in_below, bool in_above, bool left_area, bool right_area, bool left_line,
+	                bool right_line) const {
+		const bool left = left_area || left_line, right = right_area || right_line;
+		uint8_t label = uint8_t((left ? LABEL_LEFT : 0) | (right ? LABEL_RIGHT : 0));
+		if (in_below != in_above) {
+			return uint8_t(label | LABEL_AREA | LABEL_COVERED | (in_above ? LABEL_ABOVE : 0));
+		}
+		if (in_below) {
+			return uint8_t(label | LABEL_COVERED);
+		}
+		if (!rule.areas_only && LineInResult(left, right, left_line, right_line)) {
+			label |= LABEL_LINE;
+		}
+		return label;
+	}
+	//! Of an edge that the result's areas do not cover
+	bool LineInResult(bool left, bool right, bool left_line, bool right_line) const {
+		switch (rule.op) {
+		case OverlayOp::INTERSECTION:
+			return left && right;
+		case OverlayOp::UNION:
+			return left_line || right_line;
+		case OverlayOp::DIFFERENCE:
+			return left_line && !right;
+		default:
+			return (left_line && !right) || (right_line && !left);
+		}
+	}
+
+	const OverlayRule &rule;
+};
+
+//! Do two edges meet elsewhere than in an end of both?
+bool MeetInside(const OverlayEdge &e, const OverlayEdge &f) {
+	if (e.b.x < f.a.x || f.b.x < e.a.x) {
+		return false;
+	}
+	if (e.a == f.a) {
+		return Orient2d(e.a, e.b, f.b) == 0;
+	}
+	if (e.b == f.b) {
+		return Orient2d(e.a, e.b, f.a) == 0;
+	}
+	if (e.b == f.a || f.b == e.a) {
+		return false;
+	}
+	if (std::max(e.a.y, e.b.y) < std::min(f.a.y, f.b.y) || std::max(f.a.y, f.b.y) < std::min(e.a.y, e.b.y)) {
+		return false;
+	}
+	const int fa = Orient2d(e.a, e.b, f.a), fb = Orient2d(e.a, e.b, f.b);
+	if (fa * fb > 0) {
+		return false;
+	}
+	if (fa == 0 && fb == 0) {
+		return PointBefore(e.a, f.b) && PointBefore(f.a, e.b);
+	}
+	return Orient2d(f.a, f.b, e.a) * Orient2d(f.a, f.b, e.b) <= 0;
+}
+
+} // namespace
+
+//! The part of a sweep between two points, on a thread of its own
+class OverlaySweep::Slab {
+public:
+	Slab(OverlaySweep &sweep, const std::vector<OverlayEdge> &edges, const std::vector<OverlayPoint> &inputs,
+	     const OverlayRule &rule, std::atomic<bool> &failed)
+	    : sweep(sweep), edges(edges), inputs(inputs), rule(rule), labeller(rule), failed(failed) {
+	}
+
+	//! The result's points in this slab
+	std::vector<Vec2> points;
+
+	//! All points from *from (nullptr: the first) to before *to (nullptr: the last)
+	void Run(const Vec2 *from, const Vec2 *to) {
+		const auto edge_at = [&](const Vec2 *p, uint32_t otherwise) {
+			return p ? uint32_t(std::lower_bound(edges.begin(), edges.end(), *p,
+			                                     [](const OverlayEdge &e, const Vec2 &q) { return PointBefore(e.a, q); }) -
+			                    edges.begin())
+			         : otherwise;
+		};
+		const auto end_at = [&](const Vec2 *p, size_t otherwise) {
+			return p ? size_t(std::lower_bound(sweep.ends.begin(), sweep.ends.end(), *p,
+			                                   [](const End &e, const Vec2 &q) { return PointBefore(e.point, q); }) -
+			                  sweep.ends.begin())
+			         : otherwise;
+		};
+		const auto input_at = [&](const Vec2 *p, size_t otherwise) {
+			return p ? size_t(std::lower_bound(inputs.begin(), inputs.end(), *p,
+			                                   [](const OverlayPoint &e, const Vec2 &q) { return PointBefore(e.point, q); }) -
+			                  inputs.begin())
+			         : otherwise;
+		};
+		first_edge = edge_at(from, 0);
+		auto edge = first_edge;
+		const auto edge_end = edge_at(to, uint32_t(edges.size()));
+		auto end = end_at(from, 0);
+		const auto end_end = end_at(to, sweep.ends.size());
+		auto input = input_at(from, 0);
+		const auto input_end = input_at(to, inputs.size());
+		if (from) {
+			Begin(*from);
+		}
+		size_t steps = 0;
+		while (edge < edge_end || end < end_end || input < input_end) {
+			if ((++steps & 1023) == 0 && failed.load(std::memory_order_relaxed)) {
+				return;
+			}
+			Vec2 p = edge < edge_end ? edges[edge].a : end < end_end ? sweep.ends[end].point : inputs[input].point;
+			if (end < end_end && PointBefore(sweep.ends[end].point, p)) {
+				p = sweep.ends[end].point;
+			}
+			if (input < input_end && PointBefore(inputs[input].point, p)) {
+				p = inputs[input].point;
+			}
+			ended.clear();
+			starting.clear();
+			while (end < end_end && sweep.ends[end].point == p) {
+				ended.push_back(sweep.ends[end++].edge);
+			}
+			while (edge < edge_end && edges[edge].a == p) {
+				starting.push_back(edge++);
+			}
+			const uint32_t sides = input < input_end && inputs[input].point == p ? inputs[input++].sides : 0;
+			if (!Visit(p, sides)) {
+				failed = true;
+				return;
+			}
+		}
+	}
+
+private:
+	//! An edge on the sweep line. The order is a list, and a treap to search it.
+	struct Place {
+		uint32_t edge;
+		uint32_t below, above;
+		uint32_t parent, low, high;
+		uint32_t priority;
+		uint32_t under;
+		Depth depth;
+		uint8_t label;
+	};
+
+	//===------------------------------------------------------------------===//
+	// The order
+	//===------------------------------------------------------------------===//
+	uint32_t &PlaceOf(uint32_t edge) {
+		// Edges that came from another slab have their places there
+		return edge >= first_edge ? sweep.places[edge] : foreign[edge];
+	}
+	uint32_t NewPlace() {
+		uint32_t index;
+		if (!spare.empty()) {
+			index = spare.back();
+			spare.pop_back();
+		} else {
+			index = uint32_t(places.size());
+			places.emplace_back();
+		}
+		random = random * 1664525u + 1013904223u;
+		places[index].priority = random;
+		return index;
+	}
+	void Rotate(uint32_t child) {
+		auto parent = places[child].parent;
+		auto grand = places[parent].parent;
+		if (places[parent].low == child) {
+			places[parent].low = places[child].high;
+			if (places[child].high != NONE) {
+				places[places[child].high].parent = parent;
+			}
+			places[child].high = parent;
+		} else {
+			places[parent].high = places[child].low;
+			if (places[child].low != NONE) {
+				places[places[child].low].parent = parent;
+			}
+			places[child].low = parent;
+		}
+		places[parent].parent = child;
+		places[child].parent = grand;
+		Reseat(grand, parent, child);
+	}
+	//! `parent` has `child` in the place of `former`
+	void Reseat(uint32_t parent, uint32_t former, uint32_t child) {
+		if (parent == NONE) {
+			root = child;
+		} else if (places[parent].low == former) {
+			places[parent].low = child;
+		} else {
+			places[parent].high = child;
+		}
+	}
+	//! A new place right above `below`, or lowest of all
+	uint32_t Insert(uint32_t below) {
+		const auto index = NewPlace();
+		auto &place = places[index];
+		place.low = place.high = place.parent = NONE;
+		place.below = below;
+		place.above = below == NONE ? lowest : places[below].above;
+		if (place.below != NONE) {
+			places[place.below].above = index;
+		} else {
+			lowest = index;
+		}
+		if (place.above != NONE) {
+			places[place.above].below = index;
+		}
+		if (root == NONE) {
+			root = index;
+			return index;
+		}
+		if (below != NONE && places[below].high == NONE) {
+			places[below].high = index;
+			place.parent = below;
+		} else {
+			places[place.above].low = index;
+			place.parent = place.above;
+		}
+		while (place.parent != NONE && places[place.parent].priority < place.priority) {
+			Rotate(index);
+		}
+		return index;
+	}
+	void Erase(uint32_t index) {
+		auto &place = places[index];
+		while (place.low != NONE && place.high != NONE) {
+			Rotate(places[place.low].priority > places[place.high].priority ? place.low : place.high);
+		}
+		const auto child = place.low != NONE ? place.low : place.high;
+		if (child != NONE) {
+			places[child].parent = place.parent;
+		}
+		Reseat(place.parent, index, child);
+		if (place.below != NONE) {
+			places[place.below].above = place.above;
+		} else {
+			lowest = place.above;
+		}
+		if (place.above != NONE) {
+			places[place.above].below = place.below;
+		}
+		spare.push_back(index);
+	}
+	//! The place next below p, which is on no edge; `on` is one that it is on
+	uint32_t Search(const Vec2 &p, uint32_t &on) const {
+		uint32_t below = NONE;
+		on = NONE;
+		for (auto at = root; at != NONE;) {
+			const auto &edge = edges[places[at].edge];
+			const int side = Orient2d(edge.a, edge.b, p);
+			if (side == 0) {
+				on = at;
+				return below;
+			}
+			if (side > 0) {
+				below = at;
+				at = places[at].high;
+			} else {
+				at = places[at].low;
+			}
+		}
+		return below;
+	}
+
+	//! The edges that are under way at p, in their order
+	void Begin(const Vec2 &p) {
+		std::vector<uint32_t> active;
+		for (uint32_t i = 0; i < first_edge; i++) {
+			if (!PointBefore(edges[i].b, p)) {
+				active.push_back(i);
+			}
+		}
+		// Edges that do not cross have one order; if they do, this slab or one before it notices
+		std::stable_sort(active.begin(), active.end(), [&](uint32_t l, uint32_t r) {
+			const auto &e = edges[l], &f = edges[r];
+			if (PointBefore(e.a, f.a)) {
+				const int side = Orient2d(e.a, e.b, f.a);
+				return side != 0 ? side > 0 : Orient2d(e.a, e.b, f.b) > 0;
+			}
+			const int side = e.a == f.a ? 0 : Orient2d(f.a, f.b, e.a);
+			return side != 0 ? side < 0 : Orient2d(f.a, f.b, e.b) < 0;
+		});
+		uint32_t below = NONE;
+		for (auto edge : active) {
+			const auto place = Insert(below);
+			Occupy(place, edge, below);
+			if (below != NONE && MeetInside(edges[places[below].edge], edges[edge])) {
+				failed = true;
+			}
+			below = place;
+		}
+	}
+	//! Puts an edge into its place, given the one below
+	void Occupy(uint32_t index, uint32_t edge, uint32_t below) {
+		auto &place = places[index];
+		place.edge = edge;
+		place.depth = DepthAbove(below);
+		place.label = labeller.Label(edges[edge], place.depth);
+		place.under = UnderAbove(below);
+		PlaceOf(edge) = index;
+	}
+	Depth DepthAbove(uint32_t index) const {
+		if (index == NONE) {
+			return Depth {{0, 0}};
+		}
+		const auto &place = places[index];
+		const auto &rise = edges[place.edge].rise;
+		return Depth {{place.depth.side[0] + rise[0], place.depth.side[1] + rise[1]}};
+	}
+	uint32_t UnderAbove(uint32_t index) const {
+		if (index == NONE) {
+			return NONE;
+		}
+		return places[index].label & LABEL_AREA ? places[index].edge : places[index].under;
+	}
+
+	//===------------------------------------------------------------------===//
+	// A point
+	//===------------------------------------------------------------------===//
+	bool Visit(const Vec2 &p, uint32_t sides) {
+		uint32_t below, above;
+		gone.clear();
+		if (ended.empty()) {
+			uint32_t on;
+			below = Search(p, on);
+			if (starting.empty()) {
+				const auto label = on == NONE ? labeller.Label(DepthAbove(below)) : places[on].label;
+				if (labeller.PointInResult(label, sides)) {
+					points.push_back(p);
+				}
+				return true;
+			}
+			if (on != NONE) {
+				return false;
+			}
+			above = below == NONE ? lowest : places[below].above;
+		} else {
+			// All of them are neighbours
+			auto lowest_ended = PlaceOf(ended[0]);
+			while (places[lowest_ended].below != NONE && edges[places[places[lowest_ended].below].edge].b == p) {
+				lowest_ended = places[lowest_ended].below;
+			}
+			below = places[lowest_ended].below;
+			for (above = lowest_ended; above != NONE && edges[places[above].edge].b == p; above = places[above].above) {
+				gone.push_back(above);
+			}
+			if (gone.size() != ended.size()) {
+				return false;
+			}
+		}
+		if (starting.size() > 1) {
+			std::sort(starting.begin(), starting.end(), [&](uint32_t l, uint32_t r) {
+				return Orient2d(p, edges[l].b, edges[r].b) > 0;
+			});
+			for (size_t i = 1; i < starting.size(); i++) {
+				if (Orient2d(p, edges[starting[i - 1]].b, edges[starting[i]].b) <= 0) {
+					return false;
+				}
+			}
+		}
+		around.clear();
+		uint8_t all = 0;
+		for (auto index : gone) {
+			all |= places[index].label;
+		}
+		// From the top down, as they come counterclockwise after those that start here
+		for (size_t i = gone.size(); i-- > 0;) {
+			const auto &place = places[gone[i]];
+			if (place.label & LABEL_AREA) {
+				around.push_back(Spoke {place.edge, (place.label & LABEL_ABOVE) == 0});
+			}
+		}
+		const auto gone_spokes = around.size();
+		// New edges take the places of those that end
+		auto last = below;
+		for (size_t i = 0; i < starting.size(); i++) {
+			const auto edge = starting[i];
+			const auto index = i < gone.size() ? gone[i] : Insert(last);
+			Occupy(index, edge, last);
+			const auto &place = places[index];
+			sweep.labels[edge] = place.label;
+			sweep.under[edge] = place.under;
+			all |= place.label;
+			if (place.label & LABEL_AREA) {
+				around.push_back(Spoke {edge, (place.label & LABEL_ABOVE) != 0});
+			}
+			last = index;
+		}
+		for (size_t i = starting.size(); i < gone.size(); i++) {
+			Erase(gone[i]);
+		}
+		if (!around.empty()) {
+			std::rotate(around.begin(), around.begin() + gone_spokes, around.end());
+			Link();
+		}
+		if ((sides != 0 || rule.op == OverlayOp::INTERSECTION) && labeller.PointInResult(all, sides)) {
+			points.push_back(p);
+		}
+		if (starting.empty()) {
+			return below == NONE || above == NONE || !MeetInside(EdgeAt(below), EdgeAt(above));
+		}
+		return (below == NONE || !MeetInside(EdgeAt(below), edges[starting.front()])) &&
+		       (above == NONE || !MeetInside(edges[starting.back()], EdgeAt(above)));
+	}
+	const OverlayEdge &EdgeAt(uint32_t place) const {
+		return edges[places[place].edge];
+	}
+
+	//! An edge of an area at a point
+	struct Spoke {
+		uint32_t edge;
+		bool leaves;
+	};
+	//! Counterclockwise around the point: an edge that arrives has its area clockwise of it, up to the edge that leaves next
+	void Link() {
+		for (size_t i = 0; i < around.size(); i++) {
+			if (around[i].leaves) {
+				continue;
+			}
+			const auto &leaving = around[i == 0 ? around.size() - 1 : i - 1];
+			sweep.next[around[i].edge] = leaving.edge;
+			sweep.crowded[around[i].edge] = around.size() > 2;
+		}
+	}
+
+	OverlaySweep &sweep;
+	const std::vector<OverlayEdge> &edges;
+	const std::vector<OverlayPoint> &inputs;
+	const OverlayRule &rule;
+	const Labeller labeller;
+	std::atomic<bool> &failed;
+
+	uint32_t first_edge = 0;
+	std::vector<Place> places;
+	std::vector<uint32_t> spare;
+	std::unordered_map<uint32_t, uint32_t> foreign;
+	uint32_t root = NONE;
+	uint32_t lowest = NONE;
+	uint32_t random = 1;
+	// of the point that is visited
+	std::vector<uint32_t> ended;
+	std::vector<uint32_t> starting;
+	std::vector<uint32_t> gone;
+	std::vector<Spoke> around;
+};
+
+bool OverlaySweep::Run(const std::vector<OverlayEdge> &edges, const std::vector<OverlayPoint> &inputs,
+                       const OverlayRule &rule, Parallel &parallel) {
+	const auto n = edges.size();
+	labels.resize(n);
+	next.assign(n, NONE);
+	crowded.assign(n, 0);
+	under.resize(n);
+	places.resize(n);
+	ends.resize(n);
+	for (uint32_t i = 0; i < n; i++) {
+		ends[i] = End {edges[i].b, i};
+	}
+	BucketSort(ends, scratch, [](const End &end) { return end.point.x; },
+	           [](const End &l, const End &r) {
+		           return l.point == r.point ? l.edge < r.edge : PointBefore(l.point, r.point);
+	           },
+	           parallel);
+
+	constexpr size_t SLAB = 16384;
+	const size_t slabs = parallel.Threads() == 1 ? 1 : std::max(size_t(1), std::min(parallel.Threads() * 4, n / SLAB));
+	// Between different points
+	std::vector<Vec2> borders;
+	for (size_t i = 1; i < slabs; i++) {
+		const auto &border = edges[n * i / slabs].a;
+		if (borders.empty() || PointBefore(borders.back(), border)) {
+			borders.push_back(border);
+		}
+	}
+	std::atomic<bool> failed {false};
+	std::vector<std::unique_ptr<Slab>> parts(borders.size() + 1);
+	parallel.For(parts.size(), [&](size_t i) {
+		parts[i].reset(new Slab(*this, edges, inputs, rule, failed));
+		parts[i]->Run(i == 0 ? nullptr : &borders[i - 1], i == borders.size() ? nullptr : &borders[i]);
+	});
+	points.clear();
+	for (auto &part : parts) {
+		points.insert(points.end(), part->points.begin(), part->points.end());
+	}
+	return !failed;
+}
+
+size_t OverlaySweep::Memory() const {
+	return labels.capacity() + crowded.capacity() +
+	       (next.capacity() + under.capacity() + places.capacity()) * sizeof(uint32_t) +
+	       (ends.capacity() + scratch.capacity()) * sizeof(End) + points.capacity() * sizeof(Vec2);
+}
+
+} // namespace vibespatial

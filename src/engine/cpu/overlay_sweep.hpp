@@ -1,0 +1,75 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/overlay_sweep.hpp
+//
+// A plane sweep over the edges of an overlay: whether they meet in their ends only, how deep it is on both sides of
+// each, what belongs to the result, and how its rings go on.
+//
+// Promise: exact. Only comparisons of coordinates and signs of Orient2d.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/overlay.hpp"
+#include "engine/cpu/overlay_edges.hpp"
+
+#include <atomic>
+
+namespace vibespatial {
+
+//! What an edge is to the result
+enum OverlayLabel : uint8_t {
+	//! On the boundary of its areas
+	LABEL_AREA = 1,
+	//! The area lies above
+	LABEL_ABOVE = 2,
+	//! In one of its lines
+	LABEL_LINE = 4,
+	//! In its areas, boundary included
+	LABEL_COVERED = 8,
+	//! In the closure of the left, or the right side
+	LABEL_LEFT = 16,
+	LABEL_RIGHT = 32
+};
+
+//! A point of the input
+struct OverlayPoint {
+	vibe::Vec2 point;
+	//! Bit 0, bit 1: of the left or right side
+	uint32_t sides;
+};
+
+class OverlaySweep {
+public:
+	static constexpr uint32_t NONE = UINT32_MAX;
+
+	//! For each edge: its labels
+	std::vector<uint8_t> labels;
+	//! For each edge of an area: the edge after it, on the way around the area that lies to its left
+	std::vector<uint32_t> next;
+	//! For each edge of an area: more than two of them meet in the point it leads to
+	std::vector<uint8_t> crowded;
+	//! For each edge of an area: the edge of an area next below its left end
+	std::vector<uint32_t> under;
+	//! The result's points, sorted
+	std::vector<vibe::Vec2> points;
+
+	//! Both sorted, no two equal. False when two edges meet elsewhere than in ends of both; then nothing else is said.
+	bool Run(const std::vector<OverlayEdge> &edges, const std::vector<OverlayPoint> &points, const OverlayRule &rule,
+	         Parallel &parallel);
+
+	size_t Memory() const;
+
+private:
+	//! The right end of an edge
+	struct End {
+		vibe::Vec2 point;
+		uint32_t edge;
+	};
+	class Slab;
+
+	std::vector<End> ends;
+	std::vector<End> scratch;
+	//! For each edge: its place in the order of the slab where it starts
+	std::vector<uint32_t> places;
+};
+
+} // namespace vibespatial
