@@ -15,6 +15,19 @@ namespace split_detail {
 
 //! |orient2d(a, b, c)| with nearly all its digits
 VIBE_HD_NOINLINE double Magnitude(const Vec2 &a, const Vec2 &b, const Vec2 &c) {
+	double acx, bcx, acy, bcy, tails[4];
+	TwoDiff(a.x, c.x, acx, tails[0]);
+	TwoDiff(b.x, c.x, bcx, tails[1]);
+	TwoDiff(a.y, c.y, acy, tails[2]);
+	TwoDiff(b.y, c.y, bcy, tails[3]);
+	if (tails[0] == 0.0 && tails[1] == 0.0 && tails[2] == 0.0 && tails[3] == 0.0) {
+		// The differences are exact, as they are for points that are close to each other
+		double s1, s0, t1, t0, b4[4];
+		TwoProduct(acx, bcy, s1, s0);
+		TwoProduct(acy, bcx, t1, t0);
+		TwoTwoDiff(s1, s0, t1, t0, b4);
+		return Abs(((b4[0] + b4[1]) + b4[2]) + b4[3]);
+	}
 	double terms[16];
 	const int n = OrientMagnitude(a, b, c, terms);
 	double sum = 0.0;

@@ -1,17 +1,18 @@
 #include "engine/cpu/overlay.hpp"
 
-#include "engine/cpu/overlay_edges.hpp"
+#include "engine/cpu/overlay_arrangement.hpp"
 #include "engine/cpu/overlay_rings.hpp"
-#include "engine/cpu/overlay_sweep.hpp"
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
+#include "vibe/curve.h"
 
 #include <cmath>
 
 namespace vibespatial {
 
 using vibe::Vec2;
+using Kind = OverlayChain::Kind;
 
 namespace {
 
@@ -20,83 +21,57 @@ Vec2 Plain(const Vec2 &p) {
 	return Vec2 {p.x + 0.0, p.y + 0.0};
 }
 
-//! Does a ring run counterclockwise? Told at its first vertex by x and y, exactly; by its area where that is a spike.
-bool RunsCounterclockwise(const Vec2 *points, size_t count) {
-	size_t first = 0;
-	for (size_t i = 1; i < count; i++) {
-		if (PointBefore(points[i], points[first])) {
-			first = i;
-		}
-	}
-	const auto distinct = [&](size_t step) {
-		auto i = first;
-		do {
-			i = (i + step) % count;
-		} while (points[i] == points[first] && i != first);
-		return points[i];
-	};
-	const int side = vibe::Orient2d(distinct(count - 1), points[first], distinct(1));
-	if (side != 0) {
-		return side > 0;
-	}
-	double area = 0;
-	for (size_t i = 0; i < count; i++) {
-		const auto &p = points[i], &q = points[(i + 1) % count], &o = points[first];
-		area += (p.x - o.x) * (q.y - o.y) - (q.x - o.x) * (p.y - o.y);
-	}
-	return area > 0;
-}
-
-//! The half-planes beside a box that a point lies in
-uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
-	return (p.x < box.min_x ? 1u : 0u) | (p.x > box.max_x ? 2u : 0u) | (p.y < box.min_y ? 4u : 0u) |
-	       (p.y > box.max_y ? 8u : 0u);
+void Grow(vibe::Box &box, const Vec2 &p) {
+	box.min_x = std::min(box.min_x, p.x);
+	box.min_y = std::min(box.min_y, p.y);
+	box.max_x = std::max(box.max_x, p.x);
+	box.max_y = std::max(box.max_y, p.y);
 }
 
 } // namespace
 
 struct Overlay::Work {
-	enum class Kind : uint8_t { SHELL, HOLE, RING, LINE };
-	//! Vertices [start, start + count); a ring does not repeat its first
-	struct Chain {
+	//! A chain whose vertices may still move
+	struct Member {
 		size_t start;
-		uint32_t count;
-		uint32_t polygon;
-		Kind kind;
-		Side side;
+		OverlayChain chain;
 	};
 
 	std::vector<Vec2> vertices;
-	std::vector<Chain> chains;
+	std::vector<Member> members;
 	std::vector<OverlayPoint> points;
 	uint32_t polygons = 0;
 	//! -1: nothing was added
 	int dimension[2] = {-1, -1};
 
-	OverlayEdges net;
-	OverlaySweep sweep;
+	std::vector<OverlayChain> chains;
+	OverlayArrangement arrangement;
 	OverlayRings rings;
 	std::vector<Vec2> line_ends;
-	std::vector<uint32_t> crossed;
 	vibe::Box boxes[2];
 	double scale = 1;
+	//! Bytes of what is reduced in parts
+	size_t parts_memory = 0;
 
 	void Clear() {
 		vertices.clear();
-		chains.clear();
+		members.clear();
 		points.clear();
 		polygons = 0;
 		dimension[0] = dimension[1] = -1;
 	}
 
-	void Raise(Side side, int to) {
-		dimension[side] = std::max(dimension[side], to);
-	}
-
 	//===------------------------------------------------------------------===//
 	// Input
 	//===------------------------------------------------------------------===//
-	//! Closes the chain whose vertices were appended from `start`
+	//! What a part of that family adds
+	void BeginPart(Side side, vibe::Family family) {
+		dimension[side] = std::max(dimension[side], int(family));
+		if (family == vibe::FAMILY_POLYGON) {
+			polygons++;
+		}
+	}
+	//! The vertices appended from `start` on are a ring or line of the last part
 	void EndChain(size_t start, Kind kind, Side side, uint32_t polygon) {
 		if (kind != Kind::LINE && vertices.size() > start + 1 && vertices[start] == vertices.back()) {
 			vertices.pop_back();
@@ -108,26 +83,35 @@ struct Overlay::Work {
 		if (count > UINT32_MAX) {
 			throw GeometryError("a ring or line of more than 4,294,967,295 vertices");
 		}
-		chains.push_back(Chain {start, uint32_t(count), polygon, kind, side});
+		members.push_back(Member {start, OverlayChain {nullptr, uint32_t(count), polygon, kind, side}});
 	}
-	//! A line of one point is a point
+	void EndPoint(size_t start, Side side) {
+		points.push_back(OverlayPoint {vertices[start], 1u << side});
+		vertices.resize(start);
+	}
+	//! A line of one point is that point
 	void EndLine(size_t start, Side side) {
-		bool flat = true;
-		for (auto i = start + 1; i < vertices.size() && flat; i++) {
-			flat = vertices[i] == vertices[start];
-		}
 		if (vertices.size() == start) {
 			return;
 		}
-		if (flat) {
-			points.push_back(OverlayPoint {vertices[start], 1u << side});
-			vertices.resize(start);
-			return;
+		if (std::all_of(vertices.begin() + start, vertices.end(),
+		                [&](const Vec2 &p) { return p == vertices[start]; })) {
+			EndPoint(start, side);
+		} else {
+			EndChain(start, Kind::LINE, side, OverlayEdge::NO_POLYGON);
 		}
-		EndChain(start, Kind::LINE, side, OverlayEdge::NO_POLYGON);
+	}
+	void EndRing(size_t start, Side side, vibe::Family family, bool shell) {
+		if (family == vibe::FAMILY_POINT) {
+			EndPoint(start, side);
+		} else if (family == vibe::FAMILY_LINE) {
+			EndLine(start, side);
+		} else {
+			EndChain(start, shell ? Kind::SHELL : Kind::HOLE, side, polygons - 1);
+		}
 	}
 
-	//! Reads parts without a batch; what is not usable is left to CheckUsable to explain
+	//! Reads parts from WKB; what is not usable is left to CheckUsable to explain
 	struct Reader {
 		Work &work;
 		Side side;
@@ -138,63 +122,46 @@ struct Overlay::Work {
 		void Part(vibe::Family part) {
 			family = part;
 			shell = true;
-			work.Raise(side, int(part));
-			if (part == vibe::FAMILY_POLYGON) {
-				work.polygons++;
-			}
+			work.BeginPart(side, part);
 		}
 		void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
-			auto &vertices = work.vertices;
-			const auto start = vertices.size();
+			const auto start = work.vertices.size();
 			const bool is_shell = shell;
 			shell = false;
 			if (count == 0) {
 				return;
 			}
-			vertices.resize(start + count);
+			work.vertices.resize(start + count);
+			auto *vertices = work.vertices.data() + start;
 			double sum = 0;
 			for (uint32_t i = 0; i < count; i++) {
-				const Vec2 p {vibe::LoadDouble(coords + i * stride) + 0.0,
-				              vibe::LoadDouble(coords + i * stride + sizeof(double)) + 0.0};
+				const Vec2 p = Plain(Vec2 {vibe::LoadDouble(coords + i * stride),
+				                           vibe::LoadDouble(coords + i * stride + sizeof(double))});
 				// 0, unless one of them is infinite or NaN
 				sum += p.x * 0.0 + p.y * 0.0;
-				vertices[start + i] = p;
+				vertices[i] = p;
 			}
-			usable = usable && sum == 0;
-			if (family == vibe::FAMILY_POINT) {
-				work.points.push_back(OverlayPoint {vertices[start], 1u << side});
-				vertices.resize(start);
-			} else if (family == vibe::FAMILY_LINE) {
-				usable = usable && count != 1;
-				work.EndLine(start, side);
-			} else {
-				usable = usable && count >= 4 && vertices[start] == vertices.back();
-				work.EndChain(start, is_shell ? Kind::SHELL : Kind::HOLE, side, work.polygons - 1);
-			}
+			usable = usable && sum == 0 && (family != vibe::FAMILY_LINE || count != 1) &&
+			         (family != vibe::FAMILY_POLYGON || (count >= 4 && vertices[0] == vertices[count - 1]));
+			work.EndRing(start, side, family, is_shell);
 		}
 	};
 
 	//===------------------------------------------------------------------===//
-	// Edges
+	// The arrangement
 	//===------------------------------------------------------------------===//
 	void Measure() {
 		boxes[0] = boxes[1] = vibe::Box::Empty();
-		double largest = 0;
-		const auto grow = [&](Side side, const Vec2 &p) {
-			auto &box = boxes[side];
-			box.min_x = std::min(box.min_x, p.x);
-			box.min_y = std::min(box.min_y, p.y);
-			box.max_x = std::max(box.max_x, p.x);
-			box.max_y = std::max(box.max_y, p.y);
-		};
-		for (auto &chain : chains) {
-			for (auto i = chain.start; i < chain.start + chain.count; i++) {
-				grow(chain.side, vertices[i]);
+		for (auto &member : members) {
+			auto &box = boxes[member.chain.side];
+			for (auto i = member.start; i < member.start + member.chain.count; i++) {
+				Grow(box, vertices[i]);
 			}
 		}
 		for (auto &point : points) {
-			grow(point.sides & 1 ? LEFT : RIGHT, point.point);
+			Grow(boxes[point.sides & 1 ? LEFT : RIGHT], point.point);
 		}
+		double largest = 0;
 		for (auto &box : boxes) {
 			if (box.min_x <= box.max_x) {
 				largest = std::max(largest, std::max(std::max(vibe::Abs(box.min_x), vibe::Abs(box.max_x)),
@@ -217,147 +184,11 @@ struct Overlay::Work {
 				box = vibe::Box {box.min_x * scale, box.min_y * scale, box.max_x * scale, box.max_y * scale};
 			}
 		}
-	}
-
-	void AddEdge(const Vec2 &p, const Vec2 &q, const Chain &chain, int32_t weight, uint32_t polygon) {
-		if (p == q) {
-			return;
+		chains.clear();
+		for (auto &member : members) {
+			chains.push_back(member.chain);
+			chains.back().points = vertices.data() + member.start;
 		}
-		const bool forward = PointBefore(p, q);
-		OverlayEdge edge {forward ? p : q, forward ? q : p, {0, 0}, polygon, 0};
-		if (chain.kind == Kind::LINE) {
-			edge.lines = 1u << chain.side;
-		} else {
-			edge.rise[chain.side] = forward ? weight : -weight;
-		}
-		net.edges.push_back(edge);
-	}
-
-	//! Only what can matter near `clip` (nullptr: all): a detour that stays in a half-plane beside it is cut short, which moves
-	//! the ring through no point of the box
-	void AddEdges(const Chain &chain, const vibe::Box *clip) {
-		const auto *p = vertices.data() + chain.start;
-		const size_t n = chain.count;
-		if (chain.kind == Kind::LINE) {
-			for (size_t i = 1; i < n; i++) {
-				if (!clip || (Outside(*clip, p[i - 1]) & Outside(*clip, p[i])) == 0) {
-					AddEdge(p[i - 1], p[i], chain, 0, OverlayEdge::NO_POLYGON);
-				}
-			}
-			return;
-		}
-		int32_t weight = 1;
-		if (chain.kind != Kind::RING) {
-			weight = RunsCounterclockwise(p, n) == (chain.kind == Kind::SHELL) ? 1 : -1;
-		}
-		if (!clip) {
-			for (size_t i = 0; i < n; i++) {
-				AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight, chain.polygon);
-			}
-			return;
-		}
-		size_t last = 0;
-		auto last_code = Outside(*clip, p[0]), code = Outside(*clip, p[1 % n]);
-		for (size_t i = 1; i <= n; i++) {
-			const auto next_code = Outside(*clip, p[(i + 1) % n]);
-			if (i == n || (last_code & code & next_code) == 0) {
-				AddEdge(p[last], p[i % n], chain, weight, i - last == 1 ? chain.polygon : OverlayEdge::NO_POLYGON);
-				last = i;
-				last_code = code;
-			}
-			code = next_code;
-		}
-	}
-
-	void FillNet(const OverlayRule &rule, Parallel &parallel) {
-		net.edges.clear();
-		const bool clip_left = rule.op == OverlayOp::INTERSECTION;
-		const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
-		for (auto &chain : chains) {
-			const bool clip = chain.side == LEFT ? clip_left : clip_right;
-			AddEdges(chain, clip ? &boxes[1 - chain.side] : nullptr);
-		}
-		if (net.edges.size() > UINT32_MAX / 4) {
-			throw GeometryError("more than 1,073,741,823 edges in one overlay");
-		}
-		net.Settle(parallel);
-	}
-
-	//! Replaces polygons that cross themselves by what the even-odd rule makes of them
-	void Repair(Parallel &parallel) {
-		std::sort(crossed.begin(), crossed.end());
-		crossed.erase(std::unique(crossed.begin(), crossed.end()), crossed.end());
-		const auto bad = [&](const Chain &chain) {
-			return chain.kind != Kind::LINE && chain.polygon != OverlayEdge::NO_POLYGON &&
-			       std::binary_search(crossed.begin(), crossed.end(), chain.polygon);
-		};
-		std::vector<Chain> broken;
-		std::copy_if(chains.begin(), chains.end(), std::back_inserter(broken), bad);
-		chains.erase(std::remove_if(chains.begin(), chains.end(), bad), chains.end());
-		std::stable_sort(broken.begin(), broken.end(),
-		                 [](const Chain &l, const Chain &r) { return l.polygon < r.polygon; });
-		Overlay overlay;
-		GeometryBatch mended;
-		OverlayRule rule;
-		rule.fill = FillRule::ODD;
-		rule.areas_only = true;
-		for (size_t begin = 0; begin < broken.size();) {
-			auto end = begin;
-			for (; end < broken.size() && broken[end].polygon == broken[begin].polygon; end++) {
-				overlay.AddRing(LEFT, vertices.data() + broken[end].start, broken[end].count);
-			}
-			mended.Clear();
-			overlay.Run(rule, parallel, mended);
-			for (size_t ring = 0; ring + 1 < mended.ring_start.size(); ring++) {
-				const auto start = vertices.size();
-				for (auto i = mended.ring_start[ring]; i < mended.ring_start[ring + 1]; i++) {
-					vertices.push_back(Vec2 {mended.x[i], mended.y[i]});
-				}
-				EndChain(start, Kind::RING, broken[begin].side, OverlayEdge::NO_POLYGON);
-			}
-			begin = end;
-		}
-		crossed.clear();
-	}
-
-	//===------------------------------------------------------------------===//
-	// The arrangement
-	//===------------------------------------------------------------------===//
-	//! Edges that meet in their ends only, with their labels
-	void Arrange(const OverlayRule &rule, Parallel &parallel) {
-		Measure();
-		SettlePoints();
-		crossed.clear();
-		FillNet(rule, parallel);
-		bool split = net.Split(0, parallel, crossed);
-		if (!crossed.empty()) {
-			Repair(parallel);
-			FillNet(rule, parallel);
-			split = net.Split(0, parallel, crossed);
-		}
-		// Rounded crossings seldom make edges meet anew, and then another round or two does. Where it does not, a grid of growing
-		// coarseness does: from a few units in the last place of the largest coordinate.
-		constexpr int ROUNDS = 8;
-		double grid = 0;
-		for (int round = 0; !sweep.Run(net.edges, points, rule, parallel); round++) {
-			if (round >= ROUNDS) {
-				grid = grid == 0 ? LeastGrid() : grid * 4;
-			}
-			net.Split(grid, parallel, crossed);
-		}
-		(void)split;
-	}
-
-	//! A power of two
-	double LeastGrid() const {
-		double largest = 0;
-		for (auto &edge : net.edges) {
-			largest = std::max(std::max(largest, std::max(vibe::Abs(edge.a.x), vibe::Abs(edge.b.x))),
-			                   std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
-		}
-		int exponent;
-		std::frexp(largest, &exponent);
-		return std::ldexp(1.0, exponent - 50);
 	}
 
 	void SettlePoints() {
@@ -375,11 +206,126 @@ struct Overlay::Work {
 		line_ends.clear();
 		for (auto &chain : chains) {
 			if (chain.kind == Kind::LINE) {
-				line_ends.push_back(vertices[chain.start]);
-				line_ends.push_back(vertices[chain.start + chain.count - 1]);
+				line_ends.push_back(chain.points[0]);
+				line_ends.push_back(chain.points[chain.count - 1]);
 			}
 		}
 		std::sort(line_ends.begin(), line_ends.end(), PointBefore);
+	}
+
+	void Arrange(const OverlayRule &rule, Parallel &parallel) {
+		Measure();
+		SettlePoints();
+		if (InParts(rule)) {
+			Reduce(parallel);
+			arrangement.ArrangeNet(points, rule, parallel);
+		} else {
+			arrangement.Arrange(chains, boxes, points, rule, parallel);
+		}
+	}
+
+	//===------------------------------------------------------------------===//
+	// A union of many polygons
+	//===------------------------------------------------------------------===//
+	static constexpr size_t PART_VERTICES = 8192;
+
+	//! First neighbours among themselves, then what is left of all: what lies inside others goes early, in parts that fit into a
+	//! core's cache and that cores work on at the same time
+	bool InParts(const OverlayRule &rule) const {
+		return rule.op == OverlayOp::UNION && rule.fill == FillRule::AT_LEAST && rule.least == 1 &&
+		       vertices.size() >= 4 * PART_VERTICES && polygons >= 64 &&
+		       std::all_of(chains.begin(), chains.end(), [](const OverlayChain &chain) {
+			       return chain.kind == Kind::SHELL || chain.kind == Kind::HOLE;
+		       });
+	}
+
+	//! Chains [begin, end) are a polygon
+	struct Polygon {
+		uint32_t code;
+		vibe::Box box;
+		size_t begin;
+		size_t end;
+	};
+
+	//! The polygons along a Hilbert curve: an order that their content decides
+	std::vector<Polygon> Ordered(Parallel &parallel) const {
+		auto all = boxes[0];
+		Grow(all, Vec2 {std::min(all.min_x, boxes[1].min_x), std::min(all.min_y, boxes[1].min_y)});
+		Grow(all, Vec2 {std::max(all.max_x, boxes[1].max_x), std::max(all.max_y, boxes[1].max_y)});
+		const auto grid = vibe::CurveGrid<16>::Over(all);
+		std::vector<Polygon> polygon_list;
+		for (size_t i = 0; i < chains.size();) {
+			Polygon polygon {0, vibe::Box::Empty(), i, i};
+			for (; i < chains.size() && chains[i].polygon == chains[polygon.begin].polygon; i++) {
+				for (uint32_t k = 0; k < chains[i].count; k++) {
+					Grow(polygon.box, chains[i].points[k]);
+				}
+			}
+			polygon.end = i;
+			polygon.code = vibe::HilbertCodeOf(grid, polygon.box);
+			polygon_list.push_back(polygon);
+		}
+		(void)parallel;
+		std::sort(polygon_list.begin(), polygon_list.end(), [&](const Polygon &l, const Polygon &r) {
+			if (l.code != r.code) {
+				return l.code < r.code;
+			}
+			const double a[] = {l.box.min_x, l.box.min_y, l.box.max_x, l.box.max_y};
+			const double b[] = {r.box.min_x, r.box.min_y, r.box.max_x, r.box.max_y};
+			const auto differs = std::mismatch(a, a + 4, b);
+			return differs.first != a + 4 ? *differs.first < *differs.second : Hash(l) < Hash(r);
+		});
+		return polygon_list;
+	}
+	//! The same wherever its rings begin and whichever way they run
+	uint64_t Hash(const Polygon &polygon) const {
+		uint64_t sum = 0;
+		for (auto i = polygon.begin; i < polygon.end; i++) {
+			for (uint32_t k = 0; k < chains[i].count; k++) {
+				const auto &p = chains[i].points[k];
+				sum += (vibe::Bits(p.x) * 0x9e3779b97f4a7c15ull ^ vibe::Bits(p.y)) * 0xbf58476d1ce4e5b9ull;
+			}
+		}
+		return sum;
+	}
+
+	//! Leaves the edges of all parts in the net
+	void Reduce(Parallel &parallel) {
+		const auto polygon_list = Ordered(parallel);
+		std::vector<size_t> part_start {0};
+		size_t weight = 0;
+		for (size_t i = 0; i < polygon_list.size(); i++) {
+			for (auto k = polygon_list[i].begin; k < polygon_list[i].end; k++) {
+				weight += chains[k].count;
+			}
+			if (weight >= PART_VERTICES || i + 1 == polygon_list.size()) {
+				part_start.push_back(i + 1);
+				weight = 0;
+			}
+		}
+		const auto parts = part_start.size() - 1;
+		std::vector<std::vector<OverlayEdge>> reduced(parts);
+		const OverlayRule rule;
+		const std::vector<OverlayPoint> none;
+		const size_t steps = std::min(parts, parallel.Threads() * 4);
+		parallel.For(steps, [&](size_t step) {
+			OverlayArrangement mine;
+			std::vector<OverlayChain> own;
+			Serial serial;
+			for (auto part = parts * step / steps; part < parts * (step + 1) / steps; part++) {
+				own.clear();
+				for (auto i = part_start[part]; i < part_start[part + 1]; i++) {
+					own.insert(own.end(), chains.begin() + polygon_list[i].begin, chains.begin() + polygon_list[i].end);
+				}
+				mine.Arrange(own, boxes, none, rule, serial);
+				mine.TakeAreas(reduced[part]);
+			}
+		});
+		auto &edges = arrangement.net.edges;
+		edges.clear();
+		for (auto &part : reduced) {
+			edges.insert(edges.end(), part.begin(), part.end());
+		}
 	}
 
 	int ResultDimension(OverlayOp op) const {
@@ -404,23 +350,14 @@ void Overlay::Add(Side side, const GeometryBatch &batch, size_t row) {
 	}
 	CheckUsable(batch, row);
 	for (auto part = batch.row_part[row]; part < batch.row_part[row + 1]; part++) {
-		Work::Reader reader {*work, side};
-		reader.Part(static_cast<vibe::Family>(batch.part_family[part]));
+		const auto family = static_cast<vibe::Family>(batch.part_family[part]);
+		work->BeginPart(side, family);
 		for (auto ring = batch.part_ring[part]; ring < batch.part_ring[part + 1]; ring++) {
 			const auto start = work->vertices.size();
 			for (auto i = batch.ring_start[ring]; i < batch.ring_start[ring + 1]; i++) {
 				work->vertices.push_back(Plain(Vec2 {batch.x[i], batch.y[i]}));
 			}
-			const auto family = reader.family;
-			if (family == vibe::FAMILY_POINT) {
-				work->points.push_back(OverlayPoint {work->vertices[start], 1u << side});
-				work->vertices.resize(start);
-			} else if (family == vibe::FAMILY_LINE) {
-				work->EndLine(start, side);
-			} else {
-				work->EndChain(start, ring == batch.part_ring[part] ? Work::Kind::SHELL : Work::Kind::HOLE, side,
-				               work->polygons - 1);
-			}
+			work->EndRing(start, side, family, ring == batch.part_ring[part]);
 		}
 	}
 }
@@ -437,37 +374,34 @@ void Overlay::AddWkb(Side side, const uint8_t *wkb, size_t size) {
 
 void Overlay::AddRing(Side side, const Vec2 *points, size_t count) {
 	const auto start = work->vertices.size();
-	for (size_t i = 0; i < count; i++) {
-		work->vertices.push_back(Plain(points[i]));
-	}
-	work->Raise(side, vibe::FAMILY_POLYGON);
-	work->EndChain(start, Work::Kind::RING, side, OverlayEdge::NO_POLYGON);
+	std::transform(points, points + count, std::back_inserter(work->vertices), Plain);
+	work->BeginPart(side, vibe::FAMILY_POLYGON);
+	work->EndChain(start, Kind::RING, side, OverlayEdge::NO_POLYGON);
 }
 
 void Overlay::AddLine(Side side, const Vec2 *points, size_t count) {
 	const auto start = work->vertices.size();
-	for (size_t i = 0; i < count; i++) {
-		work->vertices.push_back(Plain(points[i]));
-	}
-	work->Raise(side, vibe::FAMILY_LINE);
+	std::transform(points, points + count, std::back_inserter(work->vertices), Plain);
+	work->BeginPart(side, vibe::FAMILY_LINE);
 	work->EndLine(start, side);
 }
 
 void Overlay::AddPoint(Side side, const Vec2 &point) {
-	work->Raise(side, vibe::FAMILY_POINT);
+	work->BeginPart(side, vibe::FAMILY_POINT);
 	work->points.push_back(OverlayPoint {Plain(point), 1u << side});
 }
 
 void Overlay::Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &out) {
 	work->Arrange(rule, parallel);
-	work->rings.Build(work->net.edges, work->sweep, work->line_ends);
+	auto &arrangement = work->arrangement;
+	work->rings.Build(arrangement.net.edges, arrangement.sweep, work->line_ends);
 	work->rings.Write(work->ResultDimension(rule.op), 1 / work->scale, out);
 	work->Clear();
 }
 
 double Overlay::RunArea(const OverlayRule &rule, Parallel &parallel) {
 	work->Arrange(rule, parallel);
-	const auto area = AreaOf(work->net.edges, work->sweep) / work->scale / work->scale;
+	const auto area = AreaOf(work->arrangement.net.edges, work->arrangement.sweep) / work->scale / work->scale;
 	work->Clear();
 	return area;
 }
@@ -477,9 +411,9 @@ void Overlay::Clear() {
 }
 
 size_t Overlay::Memory() const {
-	return work->vertices.capacity() * sizeof(Vec2) + work->chains.capacity() * sizeof(Work::Chain) +
-	       work->points.capacity() * sizeof(OverlayPoint) + work->net.Memory() + work->sweep.Memory() +
-	       work->rings.Memory();
+	return work->vertices.capacity() * sizeof(Vec2) +
+	       work->members.capacity() * (sizeof(Work::Member) + sizeof(OverlayChain)) +
+	       work->points.capacity() * sizeof(OverlayPoint) + work->arrangement.Memory() + work->rings.Memory();
 }
 
 } // namespace vibespatial

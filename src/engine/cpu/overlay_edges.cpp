@@ -10,8 +10,8 @@ using vibe::Vec2;
 
 namespace {
 
-bool Separates(const OverlayEdge &edge) {
-	return edge.rise[0] != 0 || edge.rise[1] != 0 || edge.lines != 0;
+bool Separates(const OverlayEdge &edge, int32_t mask) {
+	return (edge.rise[0] & mask) != 0 || (edge.rise[1] & mask) != 0 || edge.lines != 0;
 }
 
 void Absorb(OverlayEdge &edge, const OverlayEdge &equal) {
@@ -24,14 +24,14 @@ void Absorb(OverlayEdge &edge, const OverlayEdge &equal) {
 }
 
 //! Sorted edges to a set, in place; returns the new end
-OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) {
+OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end, int32_t mask) {
 	auto out = begin;
 	for (auto edge = begin; edge != end;) {
 		auto united = *edge++;
 		while (edge != end && edge->a == united.a && edge->b == united.b) {
 			Absorb(united, *edge++);
 		}
-		if (Separates(united)) {
+		if (Separates(united, mask)) {
 			*out++ = united;
 		}
 	}
@@ -65,8 +65,9 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 // Settle
 //===----------------------------------------------------------------------===//
 void OverlayEdges::Settle(Parallel &parallel) {
-	BucketSort(edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
-	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
+	BucketSort(
+	    edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
+	edges.resize(Unite(edges.data(), edges.data() + edges.size(), Mask()) - edges.data());
 }
 
 //===----------------------------------------------------------------------===//
@@ -79,7 +80,7 @@ bool OverlayEdges::Split(double grid, Parallel &parallel, std::vector<uint32_t> 
 	if (edges.size() < 2) {
 		return false;
 	}
-	FillStrips(parallel);
+	FillStrips();
 	const size_t strips = strip_start.size() - 1;
 	const size_t steps = std::min(strips, parallel.Threads() * 8);
 	found.resize(std::max(found.size(), steps));
@@ -140,29 +141,30 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 	Settle(parallel);
 }
 
-//! Strips of equal height, each with the pieces of the edges that pass it
-void OverlayEdges::FillStrips(Parallel &parallel) {
+//! Strips of equal width, each with the pieces of the edges that pass it. Edges are sorted by x, so those of a strip are
+//! neighbours in memory.
+void OverlayEdges::FillStrips() {
 	const auto n = edges.size();
-	double low = edges[0].a.y, high = low, rise = 0;
+	const double low = edges[0].a.x;
+	double high = low, run = 0;
 	for (auto &edge : edges) {
-		low = std::min(low, std::min(edge.a.y, edge.b.y));
-		high = std::max(high, std::max(edge.a.y, edge.b.y));
-		rise += vibe::Abs(edge.a.y - edge.b.y);
+		high = std::max(high, edge.b.x);
+		run += edge.b.x - edge.a.x;
 	}
-	// An edge is in 1 + (its height / a strip's height) strips: half as many more entries as edges, on average
-	const double height = high - low;
+	// An edge is in 1 + (its width / a strip's width) strips: half as many more entries as edges, on average
+	const double width = high - low;
 	size_t strips = 1;
-	if (rise > 0 && n > 32) {
-		strips = size_t(std::max(1.0, std::min(double(n) / 8, height * double(n) / (2 * rise))));
+	if (run > 0 && n > 32) {
+		strips = size_t(std::max(1.0, std::min(double(n) / 8, width * double(n) / (2 * run))));
 	}
-	const double scale = height > 0 ? double(strips) / height : 0;
-	const double step = height / double(strips);
-	auto strip_of = [&](double y) { return std::min(strips - 1, size_t((y - low) * scale)); };
+	const double scale = width > 0 ? double(strips) / width : 0;
+	const double step = width / double(strips);
+	auto strip_of = [&](double x) { return std::min(strips - 1, size_t((x - low) * scale)); };
 
 	strip_start.assign(strips + 2, 0);
 	for (auto &edge : edges) {
-		const auto last = strip_of(std::max(edge.a.y, edge.b.y));
-		for (auto strip = strip_of(std::min(edge.a.y, edge.b.y)); strip <= last; strip++) {
+		const auto last = strip_of(edge.b.x);
+		for (auto strip = strip_of(edge.a.x); strip <= last; strip++) {
 			strip_start[strip + 2]++;
 		}
 	}
@@ -173,36 +175,35 @@ void OverlayEdges::FillStrips(Parallel &parallel) {
 	for (uint32_t i = 0; i < n; i++) {
 		const auto &edge = edges[i];
 		const double y0 = std::min(edge.a.y, edge.b.y), y1 = std::max(edge.a.y, edge.b.y);
-		const auto first = strip_of(y0), last = strip_of(y1);
+		const auto first = strip_of(edge.a.x), last = strip_of(edge.b.x);
 		if (last - first < 2) {
 			for (auto strip = first; strip <= last; strip++) {
-				entries[strip_start[strip + 1]++] = Entry {edge.a.x, edge.b.x, y0, y1, i};
+				entries[strip_start[strip + 1]++] = Entry {y0, y1, edge.a.x, edge.b.x, i};
 			}
 			continue;
 		}
-		const double run = (edge.b.x - edge.a.x) / (edge.b.y - edge.a.y);
+		const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
 		// More than all that is rounded here
-		const double slack = 1e-9 * (edge.b.x - edge.a.x) + vibe::Abs(run) * step * 1e-6 +
-		                     1e-15 * (vibe::Abs(edge.a.x) + vibe::Abs(edge.b.x));
+		const double slack =
+		    1e-9 * (y1 - y0) + vibe::Abs(slope) * step * 1e-6 + 1e-15 * (vibe::Abs(y0) + vibe::Abs(y1));
 		for (auto strip = first; strip <= last; strip++) {
-			const double from = edge.a.x + (low + step * double(strip) - edge.a.y) * run;
-			const double to = edge.a.x + (low + step * double(strip + 1) - edge.a.y) * run;
-			entries[strip_start[strip + 1]++] = Entry {std::max(edge.a.x, std::min(from, to) - slack),
-			                                           std::min(edge.b.x, std::max(from, to) + slack), y0, y1, i};
+			const double from = edge.a.y + (low + step * double(strip) - edge.a.x) * slope;
+			const double to = edge.a.y + (low + step * double(strip + 1) - edge.a.x) * slope;
+			entries[strip_start[strip + 1]++] = Entry {std::max(y0, std::min(from, to) - slack),
+			                                           std::min(y1, std::max(from, to) + slack), edge.a.x, edge.b.x, i};
 		}
 	}
 	strip_start.pop_back();
-	(void)parallel;
 }
 
+//! All pairs whose pieces in the strip come close
 void OverlayEdges::ScanStrip(size_t strip, double grid, Found &out) {
 	const auto begin = entries.begin() + strip_start[strip], end = entries.begin() + strip_start[strip + 1];
-	std::sort(begin, end, [](const Entry &a, const Entry &b) { return a.x0 < b.x0; });
-	const double reach = grid;
+	std::sort(begin, end, [](const Entry &a, const Entry &b) { return a.y0 < b.y0; });
 	for (auto entry = begin; entry != end; ++entry) {
-		const double x1 = entry->x1 + reach, y0 = entry->y0 - reach, y1 = entry->y1 + reach;
-		for (auto other = entry + 1; other != end && other->x0 <= x1; ++other) {
-			if (other->y0 <= y1 && other->y1 >= y0) {
+		const double y1 = entry->y1 + grid, x0 = entry->x0 - grid, x1 = entry->x1 + grid;
+		for (auto other = entry + 1; other != end && other->y0 <= y1; ++other) {
+			if (other->x0 <= x1 && other->x1 >= x0) {
 				TestPair(entry->edge, other->edge, grid, out);
 			}
 		}
@@ -285,6 +286,7 @@ void OverlayEdges::TestPair(uint32_t first, uint32_t second, double grid, Found 
 //! Edges that were cut become their pieces
 void OverlayEdges::Apply(Parallel &parallel) {
 	fresh.clear();
+	fresh.reserve(cuts.size() * 2);
 	size_t kept = 0;
 	for (size_t i = 0; i < edges.size(); i++) {
 		const auto begin = i == 0 ? 0 : cut_start[i - 1], end = cut_start[i];
@@ -296,9 +298,7 @@ void OverlayEdges::Apply(Parallel &parallel) {
 		// On the way from a to b x does not fall, and y goes one way: so do rounded points
 		const bool up = edge.a.y <= edge.b.y;
 		std::sort(cuts.begin() + begin, cuts.begin() + end, [&](const Cut &l, const Cut &r) {
-			return l.point.x != r.point.x ? l.point.x < r.point.x
-			       : up                   ? l.point.y < r.point.y
-			                              : l.point.y > r.point.y;
+			return l.point.x != r.point.x ? l.point.x < r.point.x : up ? l.point.y < r.point.y : l.point.y > r.point.y;
 		});
 		auto from = edge.a;
 		for (auto c = begin; c <= end; c++) {
@@ -320,10 +320,11 @@ void OverlayEdges::Apply(Parallel &parallel) {
 		}
 	}
 	edges.resize(kept);
-	BucketSort(fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
+	BucketSort(
+	    fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
 	scratch.resize(edges.size() + fresh.size());
 	std::merge(edges.begin(), edges.end(), fresh.begin(), fresh.end(), scratch.begin(), EdgeBefore);
-	scratch.resize(Unite(scratch.data(), scratch.data() + scratch.size()) - scratch.data());
+	scratch.resize(Unite(scratch.data(), scratch.data() + scratch.size(), Mask()) - scratch.data());
 	edges.swap(scratch);
 }
 

@@ -50,6 +50,8 @@ void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS le
 class OverlayEdges {
 public:
 	std::vector<OverlayEdge> edges;
+	//! Only whether a depth is odd counts
+	bool odd = false;
 
 	//! Sorts what was put into `edges`. Equal edges become one, and one that separates nothing goes: this is where the common
 	//! borders of a coverage vanish.
@@ -68,8 +70,9 @@ private:
 		uint32_t edge;
 		vibe::Vec2 point;
 	};
+	//! An edge in a strip: its y there, and its x
 	struct Entry {
-		double x0, x1, y0, y1;
+		double y0, y1, x0, x1;
 		uint32_t edge;
 	};
 	struct Found {
@@ -77,8 +80,12 @@ private:
 		std::vector<uint32_t> crossed;
 	};
 
+	//! The bits of a rise that count
+	int32_t Mask() const {
+		return odd ? 1 : -1;
+	}
 	void SnapEnds(double grid, Parallel &parallel);
-	void FillStrips(Parallel &parallel);
+	void FillStrips();
 	void ScanStrip(size_t strip, double grid, Found &found);
 	void TestPair(uint32_t first, uint32_t second, double grid, Found &found) const;
 	void Apply(Parallel &parallel);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <stdexcept>
 
 namespace vibespatial {
 
@@ -35,7 +37,8 @@ double AreaOf(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep) 
 			origin = edge.a;
 			any = true;
 		}
-		const double twice = (edge.a.x - origin.x) * (edge.b.y - origin.y) - (edge.b.x - origin.x) * (edge.a.y - origin.y);
+		const double twice =
+		    (edge.a.x - origin.x) * (edge.b.y - origin.y) - (edge.b.x - origin.x) * (edge.a.y - origin.y);
 		area += Forward(sweep, i) ? twice : -twice;
 	}
 	return area / 2;
@@ -87,6 +90,9 @@ void OverlayRings::Walk(uint32_t start) {
 			AddRing(0);
 		}
 		edge = sweep->next[edge];
+		if (edge == NONE) {
+			throw std::logic_error("overlay: a ring that does not close");
+		}
 	} while (edge != start);
 }
 
@@ -117,7 +123,11 @@ void OverlayRings::AddRing(size_t from) {
 uint32_t OverlayRings::Owner(uint32_t ring) {
 	auto at = ring;
 	while (rings[at].owner == NONE) {
-		at = ring_of[sweep->under[rings[at].lower]];
+		const auto under = sweep->under[rings[at].lower];
+		if (under == NONE) {
+			throw std::logic_error("overlay: a hole in no shell");
+		}
+		at = ring_of[under];
 	}
 	const auto owner = rings[at].owner;
 	for (at = ring; rings[at].owner == NONE;) {
@@ -127,23 +137,26 @@ uint32_t OverlayRings::Owner(uint32_t ring) {
 	return owner;
 }
 
-//! Thinner than what coordinates of its size can tell apart
-bool OverlayRings::IsThin(const Ring &ring) const {
+//! Thinner than coordinates of its size, computed somehow, can be relied on; a hole that a polygon came with is none
+bool OverlayRings::IsSliver(const Ring &ring) const {
 	double area = 0, length = 0, largest = 0;
 	const auto origin = Tail(path[ring.start]);
+	const auto polygon = (*edges)[path[ring.start]].polygon;
+	bool own = polygon != OverlayEdge::NO_POLYGON;
 	for (auto i = ring.start; i < ring.start + ring.count; i++) {
+		own = own && (*edges)[path[i]].polygon == polygon;
 		const auto p = Tail(path[i]), q = Head(path[i]);
 		area += (p.x - origin.x) * (q.y - origin.y) - (q.x - origin.x) * (p.y - origin.y);
 		length += vibe::Abs(q.x - p.x) + vibe::Abs(q.y - p.y);
 		largest = std::max(largest, std::max(vibe::Abs(p.x), vibe::Abs(p.y)));
 	}
-	// area is twice the ring's; four units in the last place
-	return vibe::Abs(area) < length * largest * 0x1p-50;
+	// `area` is twice the ring's
+	return !own && vibe::Abs(area) < length * largest * OVERLAY_SLIVER;
 }
 
 void OverlayRings::Nest() {
 	for (uint32_t i = 0; i < rings.size(); i++) {
-		if (rings[i].shell || !IsThin(rings[i])) {
+		if (rings[i].shell || !IsSliver(rings[i])) {
 			Owner(i);
 			order.push_back(i);
 		}
@@ -166,9 +179,15 @@ void OverlayRings::Nest() {
 	});
 }
 
+//! Do more than two edges of any kind meet in the end p of an edge of a line?
+bool OverlayRings::IsNode(uint32_t edge, const Vec2 &p) const {
+	return p == (*edges)[edge].a ? (sweep->labels[edge] & LABEL_NODE) != 0 : sweep->crowded[edge] != 0;
+}
+
 //! Lines run through points where just two of their edges meet and no line of the input ends
 void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 	line_vertices.clear();
+	line_order.clear();
 	line_start.assign(1, 0);
 	struct Spoke {
 		Vec2 point;
@@ -197,7 +216,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		const auto spoke = at(p);
 		const auto second = spoke + 1;
 		if (second == spokes.end() || second->point != p || (second + 1 != spokes.end() && (second + 1)->point == p) ||
-		    std::binary_search(line_ends.begin(), line_ends.end(), p, PointBefore)) {
+		    IsNode(edge, p) || std::binary_search(line_ends.begin(), line_ends.end(), p, PointBefore)) {
 			return NONE;
 		}
 		return spoke->edge == edge ? second->edge : spoke->edge;
@@ -212,7 +231,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		}
 		line_start.push_back(uint32_t(line_vertices.size()));
 	};
-	// Open lines from their first end on, then closed ones from their first vertex; both in the order of edges
+	// Open lines from their first end on, then closed ones from their first vertex
 	for (auto &spoke : spokes) {
 		if (!taken[spoke.edge] && onward(spoke.edge, spoke.point) == NONE) {
 			follow(spoke.edge, spoke.point);
@@ -223,6 +242,13 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 			follow(spoke.edge, spoke.point);
 		}
 	}
+	line_order.resize(line_start.size() - 1);
+	std::iota(line_order.begin(), line_order.end(), 0);
+	std::sort(line_order.begin(), line_order.end(), [&](uint32_t l, uint32_t r) {
+		const auto v = line_vertices.begin();
+		return std::lexicographical_compare(v + line_start[l], v + line_start[l + 1], v + line_start[r],
+		                                    v + line_start[r + 1], PointBefore);
+	});
 }
 
 //===----------------------------------------------------------------------===//
@@ -233,7 +259,7 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 	for (auto ring : order) {
 		shells += rings[ring].shell;
 	}
-	const auto lines = line_start.size() - 1;
+	const auto lines = line_order.size();
 	const auto members = shells + lines + points.size();
 	const auto kinds = (shells > 0) + (lines > 0) + (!points.empty());
 	const auto add = [&](const Vec2 &p) { out.AddVertex(p.x * scale, p.y * scale, 0, 0); };
@@ -266,7 +292,7 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 			add(Tail(path[ring.start + at % ring.count]));
 		}
 	}
-	for (size_t line = 0; line < lines; line++) {
+	for (auto line : line_order) {
 		out.BeginNode(GeometryType::LINESTRING, 0);
 		out.BeginPart(vibe::FAMILY_LINE);
 		out.BeginRing();
@@ -284,7 +310,8 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 }
 
 size_t OverlayRings::Memory() const {
-	return (path.capacity() + ring_of.capacity() + order.capacity() + line_start.capacity() + walked.capacity()) *
+	return (path.capacity() + ring_of.capacity() + order.capacity() + line_start.capacity() + line_order.capacity() +
+	        walked.capacity()) *
 	           sizeof(uint32_t) +
 	       rings.capacity() * sizeof(Ring) + (line_vertices.capacity() + points.capacity()) * sizeof(Vec2);
 }

@@ -11,6 +11,10 @@
 
 namespace vibespatial {
 
+//! Holes between members thinner than this part of their largest coordinate are filled: two digitisations of one border, or
+//! one border computed twice, leave thousands of them. About 1e-12.
+constexpr double OVERLAY_SLIVER = 0x1p-40;
+
 //! The area of what the labels say
 double AreaOf(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep);
 
@@ -44,8 +48,9 @@ private:
 	void Walk(uint32_t start);
 	void AddRing(size_t from);
 	uint32_t Owner(uint32_t ring);
-	bool IsThin(const Ring &ring) const;
+	bool IsSliver(const Ring &ring) const;
 	void Nest();
+	bool IsNode(uint32_t edge, const vibe::Vec2 &p) const;
 	void BuildLines(const std::vector<vibe::Vec2> &line_ends);
 
 	const std::vector<OverlayEdge> *edges = nullptr;
@@ -58,6 +63,7 @@ private:
 	std::vector<uint32_t> order;
 	std::vector<vibe::Vec2> line_vertices;
 	std::vector<uint32_t> line_start;
+	std::vector<uint32_t> line_order;
 	std::vector<vibe::Vec2> points;
 	// of a walk
 	std::vector<uint32_t> walked;

@@ -39,8 +39,7 @@ public:
 		const bool right_below = Inside(below.side[1]), right_above = Inside(below.side[1] + edge.rise[1]);
 		const bool in_below = InResult(left_below, right_below), in_above = InResult(left_above, right_above);
 		const bool left_line = (edge.lines & 1) != 0, right_line = (edge.lines & 2) != 0;
-		return Compose(in_below, in_above, left_below || left_above, right_below || right_above, left_line,
-		               right_line);
+		return Compose(in_below, in_above, left_below || left_above, right_below || right_above, left_line, right_line);
 	}
 	//! Of a point off all edges
 	uint8_t Label(const Depth &at) const {
@@ -143,9 +142,10 @@ public:
 	//! All points from *from (nullptr: the first) to before *to (nullptr: the last)
 	void Run(const Vec2 *from, const Vec2 *to) {
 		const auto edge_at = [&](const Vec2 *p, uint32_t otherwise) {
-			return p ? uint32_t(std::lower_bound(edges.begin(), edges.end(), *p,
-			                                     [](const OverlayEdge &e, const Vec2 &q) { return PointBefore(e.a, q); }) -
-			                    edges.begin())
+			return p ? uint32_t(
+			               std::lower_bound(edges.begin(), edges.end(), *p,
+			                                [](const OverlayEdge &e, const Vec2 &q) { return PointBefore(e.a, q); }) -
+			               edges.begin())
 			         : otherwise;
 		};
 		const auto end_at = [&](const Vec2 *p, size_t otherwise) {
@@ -155,8 +155,9 @@ public:
 			         : otherwise;
 		};
 		const auto input_at = [&](const Vec2 *p, size_t otherwise) {
-			return p ? size_t(std::lower_bound(inputs.begin(), inputs.end(), *p,
-			                                   [](const OverlayPoint &e, const Vec2 &q) { return PointBefore(e.point, q); }) -
+			return p ? size_t(std::lower_bound(
+			                      inputs.begin(), inputs.end(), *p,
+			                      [](const OverlayPoint &e, const Vec2 &q) { return PointBefore(e.point, q); }) -
 			                  inputs.begin())
 			         : otherwise;
 		};
@@ -419,9 +420,8 @@ private:
 			}
 		}
 		if (starting.size() > 1) {
-			std::sort(starting.begin(), starting.end(), [&](uint32_t l, uint32_t r) {
-				return Orient2d(p, edges[l].b, edges[r].b) > 0;
-			});
+			std::sort(starting.begin(), starting.end(),
+			          [&](uint32_t l, uint32_t r) { return Orient2d(p, edges[l].b, edges[r].b) > 0; });
 			for (size_t i = 1; i < starting.size(); i++) {
 				if (Orient2d(p, edges[starting[i - 1]].b, edges[starting[i]].b) <= 0) {
 					return false;
@@ -429,6 +429,7 @@ private:
 			}
 		}
 		around.clear();
+		ended_lines.clear();
 		uint8_t all = 0;
 		for (auto index : gone) {
 			all |= places[index].label;
@@ -438,6 +439,8 @@ private:
 			const auto &place = places[gone[i]];
 			if (place.label & LABEL_AREA) {
 				around.push_back(Spoke {place.edge, (place.label & LABEL_ABOVE) == 0});
+			} else if (place.label & LABEL_LINE) {
+				ended_lines.push_back(place.edge);
 			}
 		}
 		const auto gone_spokes = around.size();
@@ -458,6 +461,14 @@ private:
 		}
 		for (size_t i = starting.size(); i < gone.size(); i++) {
 			Erase(gone[i]);
+		}
+		if ((all & LABEL_LINE) && starting.size() + ended.size() > 2) {
+			for (auto edge : starting) {
+				sweep.labels[edge] |= LABEL_NODE;
+			}
+			for (auto edge : ended_lines) {
+				sweep.crowded[edge] = 1;
+			}
 		}
 		if (!around.empty()) {
 			std::rotate(around.begin(), around.begin() + gone_spokes, around.end());
@@ -511,6 +522,7 @@ private:
 	std::vector<uint32_t> ended;
 	std::vector<uint32_t> starting;
 	std::vector<uint32_t> gone;
+	std::vector<uint32_t> ended_lines;
 	std::vector<Spoke> around;
 };
 
@@ -526,11 +538,10 @@ bool OverlaySweep::Run(const std::vector<OverlayEdge> &edges, const std::vector<
 	for (uint32_t i = 0; i < n; i++) {
 		ends[i] = End {edges[i].b, i};
 	}
-	BucketSort(ends, scratch, [](const End &end) { return end.point.x; },
-	           [](const End &l, const End &r) {
-		           return l.point == r.point ? l.edge < r.edge : PointBefore(l.point, r.point);
-	           },
-	           parallel);
+	BucketSort(
+	    ends, scratch, [](const End &end) { return end.point.x; },
+	    [](const End &l, const End &r) { return l.point == r.point ? l.edge < r.edge : PointBefore(l.point, r.point); },
+	    parallel);
 
 	constexpr size_t SLAB = 16384;
 	const size_t slabs = parallel.Threads() == 1 ? 1 : std::max(size_t(1), std::min(parallel.Threads() * 4, n / SLAB));

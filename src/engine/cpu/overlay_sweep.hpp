@@ -27,7 +27,9 @@ enum OverlayLabel : uint8_t {
 	LABEL_COVERED = 8,
 	//! In the closure of the left, or the right side
 	LABEL_LEFT = 16,
-	LABEL_RIGHT = 32
+	LABEL_RIGHT = 32,
+	//! In a line that ends at the edge's left end, for other edges meet there too
+	LABEL_NODE = 64
 };
 
 //! A point of the input
@@ -45,7 +47,8 @@ public:
 	std::vector<uint8_t> labels;
 	//! For each edge of an area: the edge after it, on the way around the area that lies to its left
 	std::vector<uint32_t> next;
-	//! For each edge of an area: more than two of them meet in the point it leads to
+	//! For each edge of an area: more than two of them meet in the point it leads to. For each edge of a line: more than two
+	//! edges meet in its right end.
 	std::vector<uint8_t> crowded;
 	//! For each edge of an area: the edge of an area next below its left end
 	std::vector<uint32_t> under;

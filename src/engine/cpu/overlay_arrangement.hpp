@@ -1,0 +1,61 @@
+//===----------------------------------------------------------------------===//
+// engine/cpu/overlay_arrangement.hpp
+//
+// From rings and lines to edges that meet in their ends only, labelled with what they are to the result.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/cpu/overlay_edges.hpp"
+#include "engine/cpu/overlay_sweep.hpp"
+
+namespace vibespatial {
+
+//! A ring or a line of the input; a ring does not repeat its first vertex
+struct OverlayChain {
+	enum class Kind : uint8_t {
+		//! Of polygons: counted as if it ran counterclockwise
+		SHELL,
+		//! Clockwise
+		HOLE,
+		//! As it runs
+		RING,
+		LINE
+	};
+
+	const vibe::Vec2 *points;
+	uint32_t count;
+	uint32_t polygon;
+	Kind kind;
+	Overlay::Side side;
+};
+
+class OverlayArrangement {
+public:
+	//! The net and its labels, once arranged
+	OverlayEdges net;
+	OverlaySweep sweep;
+
+	//! `boxes`: those of both sides. `points`: sorted, no two equal.
+	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
+	             const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
+	//! What was put into net.edges
+	void ArrangeNet(const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
+	//! The boundary of the areas that came out, as edges of the left side
+	void TakeAreas(std::vector<OverlayEdge> &out) const;
+	size_t Memory() const;
+
+private:
+	void Fill(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], const OverlayRule &rule,
+	          Parallel &parallel);
+	void AddEdges(const OverlayChain &chain, const vibe::Box *clip);
+	void AddEdge(const vibe::Vec2 &p, const vibe::Vec2 &q, const OverlayChain &chain, int32_t weight, uint32_t polygon);
+	std::vector<OverlayChain> Repair(std::vector<OverlayChain> chains, Parallel &parallel);
+	void Sweep(const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
+	double LeastGrid() const;
+
+	std::vector<uint32_t> crossed;
+	//! Rings of polygons that crossed themselves
+	std::vector<std::vector<vibe::Vec2>> mended;
+};
+
+} // namespace vibespatial
