@@ -2,6 +2,7 @@
 
 #include "engine/cpu/overlay_arrangement.hpp"
 #include "engine/cpu/overlay_rings.hpp"
+#include "engine/cpu/validity.hpp"
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -43,27 +44,37 @@ struct Overlay::Work {
 	uint32_t polygons = 0;
 	//! -1: nothing was added
 	int dimension[2] = {-1, -1};
+	//! Geometries that were added, and those of them that are no polygon or multipolygon
+	size_t added[2] = {0, 0};
+	size_t others[2] = {0, 0};
 
 	std::vector<OverlayChain> chains;
 	OverlayArrangement arrangement;
 	OverlayRings rings;
 	std::vector<Vec2> line_ends;
+	//! Rings in the place of those that were not valid
+	std::vector<std::vector<Vec2>> mended;
 	vibe::Box boxes[2];
 	double scale = 1;
-	//! Bytes of what is reduced in parts
-	size_t parts_memory = 0;
 
 	void Clear() {
 		vertices.clear();
 		members.clear();
 		points.clear();
 		polygons = 0;
-		dimension[0] = dimension[1] = -1;
+		for (auto side : {LEFT, RIGHT}) {
+			dimension[side] = -1;
+			added[side] = others[side] = 0;
+		}
 	}
 
 	//===------------------------------------------------------------------===//
 	// Input
 	//===------------------------------------------------------------------===//
+	void BeginGeometry(Side side, GeometryType type) {
+		added[side]++;
+		others[side] += type != GeometryType::POLYGON && type != GeometryType::MULTIPOLYGON;
+	}
 	//! What a part of that family adds
 	void BeginPart(Side side, vibe::Family family) {
 		dimension[side] = std::max(dimension[side], int(family));
@@ -216,12 +227,91 @@ struct Overlay::Work {
 	void Arrange(const OverlayRule &rule, Parallel &parallel) {
 		Measure();
 		SettlePoints();
+		// The rings of one geometry tell by themselves what is inside, whether they are valid or not. In a crowd each polygon must
+		// count once, and only once.
+		auto &net = arrangement.net;
+		for (auto side : {LEFT, RIGHT}) {
+			const bool alone = added[side] == 1 && others[side] == 0;
+			net.odd[side] = rule.fill == FillRule::ODD || (alone && rule.least == 1);
+		}
+		if (!net.odd[0] || !net.odd[1]) {
+			Repair(parallel);
+		}
 		if (InParts(rule)) {
 			Reduce(parallel);
 			arrangement.ArrangeNet(points, rule, parallel);
 		} else {
 			arrangement.Arrange(chains, boxes, points, rule, parallel);
 		}
+	}
+
+	//===------------------------------------------------------------------===//
+	// Polygons that are not valid
+	//===------------------------------------------------------------------===//
+	//! Replaces them by what the even-odd rule makes of them
+	void Repair(Parallel &parallel) {
+		std::vector<size_t> first;
+		for (size_t i = 0; i < chains.size(); i++) {
+			if (chains[i].kind == Kind::SHELL && !arrangement.net.odd[chains[i].side]) {
+				first.push_back(i);
+			}
+		}
+		constexpr size_t STEP = 64;
+		std::vector<std::vector<size_t>> invalid((first.size() + STEP - 1) / STEP);
+		parallel.For(invalid.size(), [&](size_t step) {
+			GeometryBatch batch;
+			for (auto i = step * STEP; i < std::min(first.size(), (step + 1) * STEP); i++) {
+				batch.Clear();
+				AppendPolygon(first[i], batch);
+				if (!IsValid(batch, 0)) {
+					invalid[step].push_back(first[i]);
+				}
+			}
+		});
+		mended.clear();
+		OverlayRule rule;
+		rule.fill = FillRule::ODD;
+		rule.areas_only = true;
+		for (auto &found : invalid) {
+			for (auto i : found) {
+				Overlay overlay;
+				const auto polygon = chains[i].polygon;
+				for (auto k = i; k < chains.size() && chains[k].polygon == polygon; k++) {
+					overlay.AddRing(LEFT, chains[k].points, chains[k].count);
+					chains[k].count = 0;
+				}
+				GeometryBatch batch;
+				overlay.Run(rule, parallel, batch);
+				for (size_t part = 0; part + 1 < batch.part_ring.size(); part++) {
+					for (auto ring = batch.part_ring[part]; ring < batch.part_ring[part + 1]; ring++) {
+						mended.emplace_back();
+						for (auto v = batch.ring_start[ring]; v + 1 < batch.ring_start[ring + 1]; v++) {
+							mended.back().push_back(Vec2 {batch.x[v], batch.y[v]});
+						}
+						chains.push_back(OverlayChain {mended.back().data(), uint32_t(mended.back().size()), polygons,
+						                               ring == batch.part_ring[part] ? Kind::SHELL : Kind::HOLE,
+						                               chains[i].side});
+					}
+					polygons++;
+				}
+			}
+		}
+		chains.erase(std::remove_if(chains.begin(), chains.end(), [](const OverlayChain &c) { return c.count == 0; }),
+		             chains.end());
+	}
+	//! The polygon whose shell is chain `first`
+	void AppendPolygon(size_t first, GeometryBatch &batch) const {
+		batch.BeginRow(GeometryType::POLYGON, VERTEX_XY);
+		batch.BeginNode(GeometryType::POLYGON, 0);
+		batch.BeginPart(vibe::FAMILY_POLYGON);
+		for (auto i = first; i < chains.size() && chains[i].polygon == chains[first].polygon; i++) {
+			batch.BeginRing();
+			for (uint32_t k = 0; k <= chains[i].count; k++) {
+				const auto &p = chains[i].points[k == chains[i].count ? 0 : k];
+				batch.AddVertex(p.x, p.y, 0, 0);
+			}
+		}
+		batch.EndRow();
 	}
 
 	//===------------------------------------------------------------------===//
@@ -232,7 +322,7 @@ struct Overlay::Work {
 	//! First neighbours among themselves, then what is left of all: what lies inside others goes early, in parts that fit into a
 	//! core's cache and that cores work on at the same time
 	bool InParts(const OverlayRule &rule) const {
-		return rule.op == OverlayOp::UNION && rule.fill == FillRule::AT_LEAST && rule.least == 1 &&
+		return rule.op == OverlayOp::UNION && !arrangement.net.odd[LEFT] && rule.least == 1 && added[RIGHT] == 0 &&
 		       vertices.size() >= 4 * PART_VERTICES && polygons >= 64 &&
 		       std::all_of(chains.begin(), chains.end(), [](const OverlayChain &chain) {
 			       return chain.kind == Kind::SHELL || chain.kind == Kind::HOLE;
@@ -349,6 +439,7 @@ void Overlay::Add(Side side, const GeometryBatch &batch, size_t row) {
 		return;
 	}
 	CheckUsable(batch, row);
+	work->BeginGeometry(side, batch.type[row]);
 	for (auto part = batch.row_part[row]; part < batch.row_part[row + 1]; part++) {
 		const auto family = static_cast<vibe::Family>(batch.part_family[part]);
 		work->BeginPart(side, family);
@@ -364,6 +455,7 @@ void Overlay::Add(Side side, const GeometryBatch &batch, size_t row) {
 
 void Overlay::AddWkb(Side side, const uint8_t *wkb, size_t size) {
 	Work::Reader reader {*work, side};
+	work->BeginGeometry(side, ReadWkbHeader(wkb, size).type);
 	VisitWkb(wkb, size, reader);
 	if (!reader.usable) {
 		GeometryBatch batch;
@@ -375,6 +467,7 @@ void Overlay::AddWkb(Side side, const uint8_t *wkb, size_t size) {
 void Overlay::AddRing(Side side, const Vec2 *points, size_t count) {
 	const auto start = work->vertices.size();
 	std::transform(points, points + count, std::back_inserter(work->vertices), Plain);
+	work->BeginGeometry(side, GeometryType::INVALID);
 	work->BeginPart(side, vibe::FAMILY_POLYGON);
 	work->EndChain(start, Kind::RING, side, OverlayEdge::NO_POLYGON);
 }
@@ -382,11 +475,13 @@ void Overlay::AddRing(Side side, const Vec2 *points, size_t count) {
 void Overlay::AddLine(Side side, const Vec2 *points, size_t count) {
 	const auto start = work->vertices.size();
 	std::transform(points, points + count, std::back_inserter(work->vertices), Plain);
+	work->BeginGeometry(side, GeometryType::LINESTRING);
 	work->BeginPart(side, vibe::FAMILY_LINE);
 	work->EndLine(start, side);
 }
 
 void Overlay::AddPoint(Side side, const Vec2 &point) {
+	work->BeginGeometry(side, GeometryType::POINT);
 	work->BeginPart(side, vibe::FAMILY_POINT);
 	work->points.push_back(OverlayPoint {Plain(point), 1u << side});
 }

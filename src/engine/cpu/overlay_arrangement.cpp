@@ -47,24 +47,38 @@ uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 } // namespace
 
 void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
-                                 const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
-	crossed.clear();
-	mended.clear();
-	Fill(chains, boxes, rule, parallel);
-	net.Split(0, parallel, crossed);
-	if (!crossed.empty()) {
-		const auto repaired = Repair(chains, parallel);
-		Fill(repaired, boxes, rule, parallel);
-		net.Split(0, parallel, crossed);
+                                 const std::vector<OverlayPoint> &points, const OverlayRule &rule,
+                                 Parallel &parallel) {
+	net.edges.clear();
+	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
+	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
+	for (auto &chain : chains) {
+		const bool clip = chain.side == Overlay::LEFT ? clip_left : clip_right;
+		AddEdges(chain, clip ? &boxes[1 - chain.side] : nullptr);
 	}
-	Sweep(points, rule, parallel);
+	ArrangeNet(points, rule, parallel);
 }
 
 void OverlayArrangement::ArrangeNet(const std::vector<OverlayPoint> &points, const OverlayRule &rule,
                                     Parallel &parallel) {
 	net.Settle(parallel);
-	net.Split(0, parallel, crossed);
-	Sweep(points, rule, parallel);
+	OverlayEdges::Tolerance tolerance;
+	net.Split(tolerance, parallel);
+	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
+	// within a few units in the last place of the largest coordinate, growing should that not do. A grid ends it for certain.
+	constexpr int GROW = 4;
+	constexpr int GRID = 32;
+	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
+		const double least = std::ldexp(Largest(), -50);
+		if (round < GRID) {
+			tolerance.reach = std::ldexp(least, 2 * (round / GROW));
+		} else {
+			int exponent;
+			std::frexp(least, &exponent);
+			tolerance.grid = std::ldexp(1.0, exponent + 2 * ((round - GRID) / GROW));
+		}
+		net.Split(tolerance, parallel);
+	}
 }
 
 void OverlayArrangement::TakeAreas(std::vector<OverlayEdge> &out) const {
@@ -80,19 +94,6 @@ void OverlayArrangement::TakeAreas(std::vector<OverlayEdge> &out) const {
 //===----------------------------------------------------------------------===//
 // Edges
 //===----------------------------------------------------------------------===//
-void OverlayArrangement::Fill(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
-                              const OverlayRule &rule, Parallel &parallel) {
-	net.edges.clear();
-	net.odd = rule.fill == FillRule::ODD;
-	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
-	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
-	for (auto &chain : chains) {
-		const bool clip = chain.side == Overlay::LEFT ? clip_left : clip_right;
-		AddEdges(chain, clip ? &boxes[1 - chain.side] : nullptr);
-	}
-	net.Settle(parallel);
-}
-
 //! Only what can matter near `clip` (nullptr: all): a detour that stays in a half-plane beside it is cut short, which moves
 //! the ring through no point of the box
 void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *clip) {
@@ -101,7 +102,7 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 	if (chain.kind == Kind::LINE) {
 		for (size_t i = 1; i < n; i++) {
 			if (!clip || (Outside(*clip, p[i - 1]) & Outside(*clip, p[i])) == 0) {
-				AddEdge(p[i - 1], p[i], chain, 0, OverlayEdge::NO_POLYGON);
+				AddEdge(p[i - 1], p[i], chain, 0);
 			}
 		}
 		return;
@@ -112,7 +113,7 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 	}
 	if (!clip) {
 		for (size_t i = 0; i < n; i++) {
-			AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight, chain.polygon);
+			AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight);
 		}
 		return;
 	}
@@ -121,7 +122,7 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 	for (size_t i = 1; i <= n; i++) {
 		const auto next_code = Outside(*clip, p[(i + 1) % n]);
 		if (i == n || (last_code & code & next_code) == 0) {
-			AddEdge(p[last], p[i % n], chain, weight, i - last == 1 ? chain.polygon : OverlayEdge::NO_POLYGON);
+			AddEdge(p[last], p[i % n], chain, weight);
 			last = i;
 			last_code = code;
 		}
@@ -129,13 +130,12 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 	}
 }
 
-void OverlayArrangement::AddEdge(const Vec2 &p, const Vec2 &q, const OverlayChain &chain, int32_t weight,
-                                 uint32_t polygon) {
+void OverlayArrangement::AddEdge(const Vec2 &p, const Vec2 &q, const OverlayChain &chain, int32_t weight) {
 	if (p == q) {
 		return;
 	}
 	const bool forward = PointBefore(p, q);
-	OverlayEdge edge {forward ? p : q, forward ? q : p, {0, 0}, polygon, 0};
+	OverlayEdge edge {forward ? p : q, forward ? q : p, {0, 0}, chain.polygon, 0};
 	if (chain.kind == Kind::LINE) {
 		edge.lines = 1u << chain.side;
 	} else {
@@ -144,71 +144,13 @@ void OverlayArrangement::AddEdge(const Vec2 &p, const Vec2 &q, const OverlayChai
 	net.edges.push_back(edge);
 }
 
-//! Replaces polygons that cross themselves by what the even-odd rule makes of them
-std::vector<OverlayChain> OverlayArrangement::Repair(std::vector<OverlayChain> chains, Parallel &parallel) {
-	std::sort(crossed.begin(), crossed.end());
-	crossed.erase(std::unique(crossed.begin(), crossed.end()), crossed.end());
-	const auto bad = [&](const OverlayChain &chain) {
-		return chain.polygon != OverlayEdge::NO_POLYGON &&
-		       std::binary_search(crossed.begin(), crossed.end(), chain.polygon);
-	};
-	std::vector<OverlayChain> broken;
-	std::copy_if(chains.begin(), chains.end(), std::back_inserter(broken), bad);
-	chains.erase(std::remove_if(chains.begin(), chains.end(), bad), chains.end());
-	std::stable_sort(broken.begin(), broken.end(),
-	                 [](const OverlayChain &l, const OverlayChain &r) { return l.polygon < r.polygon; });
-	Overlay overlay;
-	GeometryBatch batch;
-	OverlayRule rule;
-	rule.fill = FillRule::ODD;
-	rule.areas_only = true;
-	for (size_t begin = 0; begin < broken.size();) {
-		auto end = begin;
-		for (; end < broken.size() && broken[end].polygon == broken[begin].polygon; end++) {
-			overlay.AddRing(Overlay::LEFT, broken[end].points, broken[end].count);
-		}
-		batch.Clear();
-		overlay.Run(rule, parallel, batch);
-		for (size_t ring = 0; ring + 1 < batch.ring_start.size(); ring++) {
-			mended.emplace_back();
-			for (auto i = batch.ring_start[ring]; i + 1 < batch.ring_start[ring + 1]; i++) {
-				mended.back().push_back(Vec2 {batch.x[i], batch.y[i]});
-			}
-			chains.push_back(OverlayChain {mended.back().data(), uint32_t(mended.back().size()),
-			                               OverlayEdge::NO_POLYGON, Kind::RING, broken[begin].side});
-		}
-		begin = end;
-	}
-	crossed.clear();
-	return chains;
-}
-
-//===----------------------------------------------------------------------===//
-// Labels
-//===----------------------------------------------------------------------===//
-void OverlayArrangement::Sweep(const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
-	// Rounded crossings seldom make edges meet anew, and then another round or two does. Where it does not, a grid of growing
-	// coarseness does: from a few units in the last place of the largest coordinate.
-	constexpr int ROUNDS = 8;
-	double grid = 0;
-	for (int round = 0; !sweep.Run(net.edges, points, rule, parallel); round++) {
-		if (round >= ROUNDS) {
-			grid = grid == 0 ? LeastGrid() : grid * 4;
-		}
-		net.Split(grid, parallel, crossed);
-	}
-}
-
-//! A power of two
-double OverlayArrangement::LeastGrid() const {
+double OverlayArrangement::Largest() const {
 	double largest = 0;
 	for (auto &edge : net.edges) {
 		largest = std::max(std::max(largest, std::max(vibe::Abs(edge.a.x), vibe::Abs(edge.b.x))),
 		                   std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
 	}
-	int exponent;
-	std::frexp(largest, &exponent);
-	return std::ldexp(1.0, exponent - 50);
+	return largest;
 }
 
 size_t OverlayArrangement::Memory() const {

@@ -35,7 +35,7 @@ public:
 	OverlayEdges net;
 	OverlaySweep sweep;
 
-	//! `boxes`: those of both sides. `points`: sorted, no two equal.
+	//! `boxes`: those of both sides; only what can matter near the other's is kept. `points`: sorted, no two equal.
 	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
 	             const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
 	//! What was put into net.edges
@@ -45,17 +45,9 @@ public:
 	size_t Memory() const;
 
 private:
-	void Fill(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], const OverlayRule &rule,
-	          Parallel &parallel);
 	void AddEdges(const OverlayChain &chain, const vibe::Box *clip);
-	void AddEdge(const vibe::Vec2 &p, const vibe::Vec2 &q, const OverlayChain &chain, int32_t weight, uint32_t polygon);
-	std::vector<OverlayChain> Repair(std::vector<OverlayChain> chains, Parallel &parallel);
-	void Sweep(const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
-	double LeastGrid() const;
-
-	std::vector<uint32_t> crossed;
-	//! Rings of polygons that crossed themselves
-	std::vector<std::vector<vibe::Vec2>> mended;
+	void AddEdge(const vibe::Vec2 &p, const vibe::Vec2 &q, const OverlayChain &chain, int32_t weight);
+	double Largest() const;
 };
 
 } // namespace vibespatial

@@ -10,10 +10,6 @@ using vibe::Vec2;
 
 namespace {
 
-bool Separates(const OverlayEdge &edge, int32_t mask) {
-	return (edge.rise[0] & mask) != 0 || (edge.rise[1] & mask) != 0 || edge.lines != 0;
-}
-
 void Absorb(OverlayEdge &edge, const OverlayEdge &equal) {
 	edge.rise[0] += equal.rise[0];
 	edge.rise[1] += equal.rise[1];
@@ -21,21 +17,6 @@ void Absorb(OverlayEdge &edge, const OverlayEdge &equal) {
 	if (edge.polygon != equal.polygon) {
 		edge.polygon = OverlayEdge::NO_POLYGON;
 	}
-}
-
-//! Sorted edges to a set, in place; returns the new end
-OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end, int32_t mask) {
-	auto out = begin;
-	for (auto edge = begin; edge != end;) {
-		auto united = *edge++;
-		while (edge != end && edge->a == united.a && edge->b == united.b) {
-			Absorb(united, *edge++);
-		}
-		if (Separates(united, mask)) {
-			*out++ = united;
-		}
-	}
-	return out;
 }
 
 double Snapped(double value, double grid) {
@@ -59,6 +40,13 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	return above < 4 && below < 4;
 }
 
+//! Is p within `reach` of ab, and between its ends?
+bool IsNear(const Vec2 &a, const Vec2 &b, const Vec2 &p, double reach) {
+	const double x = b.x - a.x, y = b.y - a.y, px = p.x - a.x, py = p.y - a.y;
+	const double along = x * px + y * py, square = x * x + y * y, across = x * py - y * px;
+	return along > 0 && along < square && across * across <= reach * reach * square;
+}
+
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -67,43 +55,57 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 void OverlayEdges::Settle(Parallel &parallel) {
 	BucketSort(
 	    edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
-	edges.resize(Unite(edges.data(), edges.data() + edges.size(), Mask()) - edges.data());
+	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
+}
+
+//! Sorted edges to a set, in place; returns the new end
+OverlayEdge *OverlayEdges::Unite(OverlayEdge *begin, OverlayEdge *end) const {
+	// The bits of a rise that count
+	const int32_t left = odd[0] ? 1 : -1, right = odd[1] ? 1 : -1;
+	auto out = begin;
+	for (auto edge = begin; edge != end;) {
+		auto united = *edge++;
+		while (edge != end && edge->a == united.a && edge->b == united.b) {
+			Absorb(united, *edge++);
+		}
+		if ((united.rise[0] & left) != 0 || (united.rise[1] & right) != 0 || united.lines != 0) {
+			*out++ = united;
+		}
+	}
+	return out;
 }
 
 //===----------------------------------------------------------------------===//
 // Split
 //===----------------------------------------------------------------------===//
-bool OverlayEdges::Split(double grid, Parallel &parallel, std::vector<uint32_t> &crossed) {
-	if (grid > 0) {
-		SnapEnds(grid, parallel);
+void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
+	if (tolerance.grid > 0) {
+		SnapEnds(tolerance.grid, parallel);
 	}
 	if (edges.size() < 2) {
-		return false;
+		return;
 	}
-	FillStrips();
+	FillStrips(std::max(tolerance.reach, tolerance.grid));
 	const size_t strips = strip_start.size() - 1;
 	const size_t steps = std::min(strips, parallel.Threads() * 8);
 	found.resize(std::max(found.size(), steps));
 	parallel.For(steps, [&](size_t step) {
-		auto &mine = found[step];
-		mine.cuts.clear();
-		mine.crossed.clear();
+		found[step].clear();
 		for (auto strip = strips * step / steps; strip < strips * (step + 1) / steps; strip++) {
-			ScanStrip(strip, grid, mine);
+			ScanStrip(strip, tolerance, found[step]);
 		}
 	});
 	size_t total = 0;
 	for (size_t step = 0; step < steps; step++) {
-		total += found[step].cuts.size();
-		crossed.insert(crossed.end(), found[step].crossed.begin(), found[step].crossed.end());
+		total += found[step].size();
 	}
 	if (total == 0) {
-		return false;
+		return;
 	}
 	// By edge
 	cut_start.assign(edges.size() + 1, 0);
 	for (size_t step = 0; step < steps; step++) {
-		for (auto &cut : found[step].cuts) {
+		for (auto &cut : found[step]) {
 			cut_start[cut.edge + 1]++;
 		}
 	}
@@ -112,13 +114,12 @@ bool OverlayEdges::Split(double grid, Parallel &parallel, std::vector<uint32_t> 
 	}
 	cuts.resize(total);
 	for (size_t step = 0; step < steps; step++) {
-		for (auto &cut : found[step].cuts) {
+		for (auto &cut : found[step]) {
 			cuts[cut_start[cut.edge]++] = cut;
 		}
 	}
 	// Each start is now the next one's
 	Apply(parallel);
-	return true;
 }
 
 void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
@@ -134,37 +135,36 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 			edge.rise[0] = -edge.rise[0];
 			edge.rise[1] = -edge.rise[1];
 		}
-		edge.polygon = OverlayEdge::NO_POLYGON;
 		edges[kept++] = edge;
 	}
 	edges.resize(kept);
 	Settle(parallel);
 }
 
-//! Strips of equal width, each with the pieces of the edges that pass it. Edges are sorted by x, so those of a strip are
-//! neighbours in memory.
-void OverlayEdges::FillStrips() {
+//! Strips of equal width, each with the pieces of the edges that pass it, or come within `reach` of it. Edges are sorted
+//! by x, so those of a strip are neighbours in memory.
+void OverlayEdges::FillStrips(double reach) {
 	const auto n = edges.size();
-	const double low = edges[0].a.x;
+	const double low = edges[0].a.x - reach;
 	double high = low, run = 0;
 	for (auto &edge : edges) {
 		high = std::max(high, edge.b.x);
 		run += edge.b.x - edge.a.x;
 	}
 	// An edge is in 1 + (its width / a strip's width) strips: half as many more entries as edges, on average
-	const double width = high - low;
+	const double width = high + reach - low;
 	size_t strips = 1;
 	if (run > 0 && n > 32) {
 		strips = size_t(std::max(1.0, std::min(double(n) / 8, width * double(n) / (2 * run))));
 	}
 	const double scale = width > 0 ? double(strips) / width : 0;
 	const double step = width / double(strips);
-	auto strip_of = [&](double x) { return std::min(strips - 1, size_t((x - low) * scale)); };
+	auto strip_of = [&](double x) { return std::min(strips - 1, size_t(std::max(0.0, (x - low) * scale))); };
 
 	strip_start.assign(strips + 2, 0);
 	for (auto &edge : edges) {
-		const auto last = strip_of(edge.b.x);
-		for (auto strip = strip_of(edge.a.x); strip <= last; strip++) {
+		const auto last = strip_of(edge.b.x + reach);
+		for (auto strip = strip_of(edge.a.x - reach); strip <= last; strip++) {
 			strip_start[strip + 2]++;
 		}
 	}
@@ -174,59 +174,70 @@ void OverlayEdges::FillStrips() {
 	entries.resize(strip_start[strips + 1]);
 	for (uint32_t i = 0; i < n; i++) {
 		const auto &edge = edges[i];
-		const double y0 = std::min(edge.a.y, edge.b.y), y1 = std::max(edge.a.y, edge.b.y);
-		const auto first = strip_of(edge.a.x), last = strip_of(edge.b.x);
+		const double x0 = edge.a.x - reach, x1 = edge.b.x + reach;
+		const double y0 = std::min(edge.a.y, edge.b.y) - reach, y1 = std::max(edge.a.y, edge.b.y) + reach;
+		const auto first = strip_of(x0), last = strip_of(x1);
 		if (last - first < 2) {
 			for (auto strip = first; strip <= last; strip++) {
-				entries[strip_start[strip + 1]++] = Entry {y0, y1, edge.a.x, edge.b.x, i};
+				entries[strip_start[strip + 1]++] = Entry {y0, y1, x0, x1, i};
 			}
 			continue;
 		}
 		const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
-		// More than all that is rounded here
-		const double slack =
-		    1e-9 * (y1 - y0) + vibe::Abs(slope) * step * 1e-6 + 1e-15 * (vibe::Abs(y0) + vibe::Abs(y1));
+		// More than all that is rounded here, and as far as a strip's border may be passed
+		const double slack = 1e-9 * (y1 - y0) + vibe::Abs(slope) * (step * 1e-6 + reach) + reach +
+		                     1e-15 * (vibe::Abs(y0) + vibe::Abs(y1));
 		for (auto strip = first; strip <= last; strip++) {
 			const double from = edge.a.y + (low + step * double(strip) - edge.a.x) * slope;
 			const double to = edge.a.y + (low + step * double(strip + 1) - edge.a.x) * slope;
 			entries[strip_start[strip + 1]++] = Entry {std::max(y0, std::min(from, to) - slack),
-			                                           std::min(y1, std::max(from, to) + slack), edge.a.x, edge.b.x, i};
+			                                           std::min(y1, std::max(from, to) + slack), x0, x1, i};
 		}
 	}
 	strip_start.pop_back();
 }
 
 //! All pairs whose pieces in the strip come close
-void OverlayEdges::ScanStrip(size_t strip, double grid, Found &out) {
+void OverlayEdges::ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &out) {
 	const auto begin = entries.begin() + strip_start[strip], end = entries.begin() + strip_start[strip + 1];
 	std::sort(begin, end, [](const Entry &a, const Entry &b) { return a.y0 < b.y0; });
 	for (auto entry = begin; entry != end; ++entry) {
-		const double y1 = entry->y1 + grid, x0 = entry->x0 - grid, x1 = entry->x1 + grid;
-		for (auto other = entry + 1; other != end && other->y0 <= y1; ++other) {
-			if (other->x0 <= x1 && other->x1 >= x0) {
-				TestPair(entry->edge, other->edge, grid, out);
+		for (auto other = entry + 1; other != end && other->y0 <= entry->y1; ++other) {
+			if (other->x0 <= entry->x1 && other->x1 >= entry->x0) {
+				TestPair(entry->edge, other->edge, tolerance, out);
 			}
 		}
 	}
 }
 
-void OverlayEdges::TestPair(uint32_t first, uint32_t second, double grid, Found &out) const {
+//! Cuts edges at ends of each other that are near; true when there was one
+bool OverlayEdges::GoToEnds(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &out) const {
+	const auto before = out.size();
+	const auto pass = [&](uint32_t index, const Vec2 &p) {
+		const auto &edge = edges[index];
+		if (p != edge.a && p != edge.b &&
+		    (tolerance.grid > 0 ? PassesPixel(edge.a, edge.b, p, tolerance.grid)
+		                        : IsNear(edge.a, edge.b, p, tolerance.reach))) {
+			out.push_back(Cut {index, p});
+		}
+	};
+	pass(first, edges[second].a);
+	pass(first, edges[second].b);
+	pass(second, edges[first].a);
+	pass(second, edges[first].b);
+	return out.size() > before;
+}
+
+void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance,
+                            std::vector<Cut> &out) const {
 	const auto &e = edges[first];
 	const auto &f = edges[second];
-	if (grid > 0) {
-		const auto pass = [&](uint32_t index, const OverlayEdge &edge, const Vec2 &p) {
-			if (p != edge.a && p != edge.b && PassesPixel(edge.a, edge.b, p, grid)) {
-				out.cuts.push_back(Cut {index, p});
-			}
-		};
-		pass(first, e, f.a);
-		pass(first, e, f.b);
-		pass(second, f, e.a);
-		pass(second, f, e.b);
+	if ((tolerance.reach > 0 || tolerance.grid > 0) && GoToEnds(first, second, tolerance, out)) {
+		return;
 	}
 	const auto cut_inside = [&](uint32_t index, const OverlayEdge &edge, const Vec2 &p) {
 		if (PointBefore(edge.a, p) && PointBefore(p, edge.b)) {
-			out.cuts.push_back(Cut {index, p});
+			out.push_back(Cut {index, p});
 		}
 	};
 	// Edges run from a to b in one order: those that share a start or an end meet elsewhere only on one line, and those
@@ -273,13 +284,10 @@ void OverlayEdges::TestPair(uint32_t first, uint32_t second, double grid, Found 
 		cut_inside(second, f, e.b);
 	} else {
 		auto crossing = vibe::CrossingPoint(e.a, e.b, f.a, f.b);
-		crossing = grid > 0 ? Vec2 {Snapped(crossing.x, grid), Snapped(crossing.y, grid)}
-		                    : Vec2 {crossing.x + 0.0, crossing.y + 0.0};
-		out.cuts.push_back(Cut {first, crossing});
-		out.cuts.push_back(Cut {second, crossing});
-		if (e.polygon == f.polygon && e.polygon != OverlayEdge::NO_POLYGON) {
-			out.crossed.push_back(e.polygon);
-		}
+		crossing = tolerance.grid > 0 ? Vec2 {Snapped(crossing.x, tolerance.grid), Snapped(crossing.y, tolerance.grid)}
+		                              : Vec2 {crossing.x + 0.0, crossing.y + 0.0};
+		out.push_back(Cut {first, crossing});
+		out.push_back(Cut {second, crossing});
 	}
 }
 
@@ -307,7 +315,6 @@ void OverlayEdges::Apply(Parallel &parallel) {
 				continue;
 			}
 			auto piece = edge;
-			piece.polygon = OverlayEdge::NO_POLYGON;
 			piece.a = from;
 			piece.b = to;
 			if (PointBefore(to, from)) {
@@ -324,7 +331,7 @@ void OverlayEdges::Apply(Parallel &parallel) {
 	    fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
 	scratch.resize(edges.size() + fresh.size());
 	std::merge(edges.begin(), edges.end(), fresh.begin(), fresh.end(), scratch.begin(), EdgeBefore);
-	scratch.resize(Unite(scratch.data(), scratch.data() + scratch.size(), Mask()) - scratch.data());
+	scratch.resize(Unite(scratch.data(), scratch.data() + scratch.size()) - scratch.data());
 	edges.swap(scratch);
 }
 
@@ -333,7 +340,7 @@ size_t OverlayEdges::Memory() const {
 	               entries.capacity() * sizeof(Entry) + cuts.capacity() * sizeof(Cut) +
 	               (strip_start.capacity() + cut_start.capacity()) * sizeof(uint32_t);
 	for (auto &one : found) {
-		bytes += one.cuts.capacity() * sizeof(Cut);
+		bytes += one.capacity() * sizeof(Cut);
 	}
 	return bytes;
 }

@@ -31,7 +31,7 @@ struct OverlayEdge {
 	vibe::Vec2 b;
 	//! By how much it is deeper above (left of a to b) than below, on either side of the overlay
 	int32_t rise[2];
-	//! The polygon of which this is a whole edge
+	//! The polygon that has it for an edge, if it is only one
 	uint32_t polygon;
 	//! Bit 0, bit 1: part of a line of the left or right side
 	uint32_t lines;
@@ -50,18 +50,23 @@ void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS le
 class OverlayEdges {
 public:
 	std::vector<OverlayEdge> edges;
-	//! Only whether a depth is odd counts
-	bool odd = false;
+	//! Of a side: only whether a depth is odd counts
+	bool odd[2] = {false, false};
 
 	//! Sorts what was put into `edges`. Equal edges become one, and one that separates nothing goes: this is where the common
 	//! borders of a coverage vanish.
 	void Settle(Parallel &parallel);
 
-	//! Splits edges where they meet others, once; false when there was nothing to split. Splitting moves edges a little, so
-	//! that they may meet anew. With `grid` > 0 all points go to multiples of it, and edges also to the points that they pass within
-	//! half a grid step (snap rounding: Hobby 1999).
-	//! Adds to `crossed` the polygons two of whose own edges cross.
-	bool Split(double grid, Parallel &parallel, std::vector<uint32_t> &crossed);
+	//! How edges are split where they meet
+	struct Tolerance {
+		//! Edges go to ends of others that are as near, before they are given a new point; 0: only to those that they touch
+		double reach = 0;
+		//! All points go to multiples of this, and edges to all points that they pass within half of it (snap rounding: Hobby
+		//! 1999); 0: they stay
+		double grid = 0;
+	};
+	//! Splits edges where they meet others, once. Splitting moves edges a little, so that they may meet anew.
+	void Split(const Tolerance &tolerance, Parallel &parallel);
 
 	size_t Memory() const;
 
@@ -75,26 +80,19 @@ private:
 		double y0, y1, x0, x1;
 		uint32_t edge;
 	};
-	struct Found {
-		std::vector<Cut> cuts;
-		std::vector<uint32_t> crossed;
-	};
-
-	//! The bits of a rise that count
-	int32_t Mask() const {
-		return odd ? 1 : -1;
-	}
+	OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) const;
 	void SnapEnds(double grid, Parallel &parallel);
-	void FillStrips();
-	void ScanStrip(size_t strip, double grid, Found &found);
-	void TestPair(uint32_t first, uint32_t second, double grid, Found &found) const;
+	void FillStrips(double reach);
+	void ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &found);
+	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
+	bool GoToEnds(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
 	void Apply(Parallel &parallel);
 
 	std::vector<OverlayEdge> scratch;
 	std::vector<OverlayEdge> fresh;
 	std::vector<Entry> entries;
 	std::vector<uint32_t> strip_start;
-	std::vector<Found> found;
+	std::vector<std::vector<Cut>> found;
 	std::vector<Cut> cuts;
 	std::vector<uint32_t> cut_start;
 };

@@ -15,11 +15,11 @@ struct Depth {
 
 class Labeller {
 public:
-	explicit Labeller(const OverlayRule &rule) : rule(rule) {
+	Labeller(const OverlayRule &rule, const bool odd_p[2]) : rule(rule), odd {odd_p[0], odd_p[1]} {
 	}
 
-	bool Inside(int32_t depth) const {
-		return rule.fill == FillRule::ODD ? (depth & 1) != 0 : depth >= rule.least;
+	bool Inside(int side, int32_t depth) const {
+		return odd[side] ? (depth & 1) != 0 : depth >= rule.least;
 	}
 	bool InResult(bool left, bool right) const {
 		switch (rule.op) {
@@ -35,15 +35,15 @@ public:
 	}
 	//! Of an edge, from the depth below it
 	uint8_t Label(const OverlayEdge &edge, const Depth &below) const {
-		const bool left_below = Inside(below.side[0]), left_above = Inside(below.side[0] + edge.rise[0]);
-		const bool right_below = Inside(below.side[1]), right_above = Inside(below.side[1] + edge.rise[1]);
+		const bool left_below = Inside(0, below.side[0]), left_above = Inside(0, below.side[0] + edge.rise[0]);
+		const bool right_below = Inside(1, below.side[1]), right_above = Inside(1, below.side[1] + edge.rise[1]);
 		const bool in_below = InResult(left_below, right_below), in_above = InResult(left_above, right_above);
 		const bool left_line = (edge.lines & 1) != 0, right_line = (edge.lines & 2) != 0;
 		return Compose(in_below, in_above, left_below || left_above, right_below || right_above, left_line, right_line);
 	}
 	//! Of a point off all edges
 	uint8_t Label(const Depth &at) const {
-		const bool left = Inside(at.side[0]), right = Inside(at.side[1]);
+		const bool left = Inside(0, at.side[0]), right = Inside(1, at.side[1]);
 		const bool in = InResult(left, right);
 		return uint8_t((in ? LABEL_COVERED : 0) | (left ? LABEL_LEFT : 0) | (right ? LABEL_RIGHT : 0));
 	}
@@ -97,6 +97,7 @@ private:
 	}
 
 	const OverlayRule &rule;
+	const bool odd[2];
 };
 
 //! Do two edges meet elsewhere than in an end of both?
@@ -131,9 +132,9 @@ bool MeetInside(const OverlayEdge &e, const OverlayEdge &f) {
 //! The part of a sweep between two points, on a thread of its own
 class OverlaySweep::Slab {
 public:
-	Slab(OverlaySweep &sweep, const std::vector<OverlayEdge> &edges, const std::vector<OverlayPoint> &inputs,
-	     const OverlayRule &rule, std::atomic<bool> &failed)
-	    : sweep(sweep), edges(edges), inputs(inputs), rule(rule), labeller(rule), failed(failed) {
+	Slab(OverlaySweep &sweep, const OverlayEdges &net, const std::vector<OverlayPoint> &inputs, const OverlayRule &rule,
+	     std::atomic<bool> &failed)
+	    : sweep(sweep), edges(net.edges), inputs(inputs), rule(rule), labeller(rule, net.odd), failed(failed) {
 	}
 
 	//! The result's points in this slab
@@ -526,8 +527,9 @@ private:
 	std::vector<Spoke> around;
 };
 
-bool OverlaySweep::Run(const std::vector<OverlayEdge> &edges, const std::vector<OverlayPoint> &inputs,
-                       const OverlayRule &rule, Parallel &parallel) {
+bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> &inputs, const OverlayRule &rule,
+                       Parallel &parallel) {
+	const auto &edges = net.edges;
 	const auto n = edges.size();
 	labels.resize(n);
 	next.assign(n, NONE);
@@ -556,7 +558,7 @@ bool OverlaySweep::Run(const std::vector<OverlayEdge> &edges, const std::vector<
 	std::atomic<bool> failed {false};
 	std::vector<std::unique_ptr<Slab>> parts(borders.size() + 1);
 	parallel.For(parts.size(), [&](size_t i) {
-		parts[i].reset(new Slab(*this, edges, inputs, rule, failed));
+		parts[i].reset(new Slab(*this, net, inputs, rule, failed));
 		parts[i]->Run(i == 0 ? nullptr : &borders[i - 1], i == borders.size() ? nullptr : &borders[i]);
 	});
 	points.clear();

@@ -56,7 +56,7 @@ public:
 	std::vector<vibe::Vec2> points;
 
 	//! Both sorted, no two equal. False when two edges meet elsewhere than in ends of both; then nothing else is said.
-	bool Run(const std::vector<OverlayEdge> &edges, const std::vector<OverlayPoint> &points, const OverlayRule &rule,
+	bool Run(const OverlayEdges &net, const std::vector<OverlayPoint> &points, const OverlayRule &rule,
 	         Parallel &parallel);
 
 	size_t Memory() const;
