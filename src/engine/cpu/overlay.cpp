@@ -97,7 +97,7 @@ struct Overlay::Work {
 		members.push_back(Member {start, OverlayChain {nullptr, uint32_t(count), polygon, kind, side}});
 	}
 	void EndPoint(size_t start, Side side) {
-		points.push_back(OverlayPoint {vertices[start], 1u << side});
+		points.push_back(OverlayPoint {vertices[start], 1u << side, 0});
 		vertices.resize(start);
 	}
 	//! A line of one point is that point
@@ -396,12 +396,12 @@ struct Overlay::Work {
 		const auto parts = part_start.size() - 1;
 		std::vector<std::vector<OverlayEdge>> reduced(parts);
 		const OverlayRule rule;
-		const std::vector<OverlayPoint> none;
 		const size_t steps = std::min(parts, parallel.Threads() * 4);
 		parallel.For(steps, [&](size_t step) {
 			OverlayArrangement mine;
 			std::vector<OverlayChain> own;
 			Serial serial;
+			std::vector<OverlayPoint> none;
 			for (auto part = parts * step / steps; part < parts * (step + 1) / steps; part++) {
 				own.clear();
 				for (auto i = part_start[part]; i < part_start[part + 1]; i++) {
@@ -483,7 +483,7 @@ void Overlay::AddLine(Side side, const Vec2 *points, size_t count) {
 void Overlay::AddPoint(Side side, const Vec2 &point) {
 	work->BeginGeometry(side, GeometryType::POINT);
 	work->BeginPart(side, vibe::FAMILY_POINT);
-	work->points.push_back(OverlayPoint {Plain(point), 1u << side});
+	work->points.push_back(OverlayPoint {Plain(point), 1u << side, 0});
 }
 
 void Overlay::Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &out) {

@@ -47,8 +47,7 @@ uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 } // namespace
 
 void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
-                                 const std::vector<OverlayPoint> &points, const OverlayRule &rule,
-                                 Parallel &parallel) {
+                                 std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
 	net.edges.clear();
 	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
 	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
@@ -59,9 +58,9 @@ void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const 
 	ArrangeNet(points, rule, parallel);
 }
 
-void OverlayArrangement::ArrangeNet(const std::vector<OverlayPoint> &points, const OverlayRule &rule,
-                                    Parallel &parallel) {
+void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
 	net.Settle(parallel);
+	net.Touch(points);
 	OverlayEdges::Tolerance tolerance;
 	net.Split(tolerance, parallel);
 	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:

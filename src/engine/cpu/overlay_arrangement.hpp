@@ -36,10 +36,10 @@ public:
 	OverlaySweep sweep;
 
 	//! `boxes`: those of both sides; only what can matter near the other's is kept. `points`: sorted, no two equal.
-	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
-	             const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
+	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], std::vector<OverlayPoint> &points,
+	             const OverlayRule &rule, Parallel &parallel);
 	//! What was put into net.edges
-	void ArrangeNet(const std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
+	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
 	//! The boundary of the areas that came out, as edges of the left side
 	void TakeAreas(std::vector<OverlayEdge> &out) const;
 	size_t Memory() const;

@@ -54,7 +54,7 @@ bool IsNear(const Vec2 &a, const Vec2 &b, const Vec2 &p, double reach) {
 //===----------------------------------------------------------------------===//
 void OverlayEdges::Settle(Parallel &parallel) {
 	BucketSort(
-	    edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
+	    edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore(), parallel);
 	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
 }
 
@@ -122,6 +122,26 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	Apply(parallel);
 }
 
+void OverlayEdges::Touch(std::vector<OverlayPoint> &points) {
+	if (points.empty() || edges.empty()) {
+		return;
+	}
+	FillStrips(0);
+	for (auto &point : points) {
+		const auto &p = point.point;
+		const auto strip = StripOf(p.x);
+		for (auto i = strip_start[strip]; i < strip_start[strip + 1]; i++) {
+			const auto &entry = entries[i];
+			if (entry.y0 <= p.y && p.y <= entry.y1 && entry.x0 <= p.x && p.x <= entry.x1) {
+				const auto &edge = edges[entry.edge];
+				if (p == edge.a || p == edge.b || vibe::Orient2d(edge.a, edge.b, p) == 0) {
+					point.on |= edge.lines | (edge.rise[0] != 0 ? 1u : 0u) | (edge.rise[1] != 0 ? 2u : 0u);
+				}
+			}
+		}
+	}
+}
+
 void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 	size_t kept = 0;
 	for (auto edge : edges) {
@@ -157,29 +177,30 @@ void OverlayEdges::FillStrips(double reach) {
 	if (run > 0 && n > 32) {
 		strips = size_t(std::max(1.0, std::min(double(n) / 8, width * double(n) / (2 * run))));
 	}
-	const double scale = width > 0 ? double(strips) / width : 0;
 	const double step = width / double(strips);
-	auto strip_of = [&](double x) { return std::min(strips - 1, size_t(std::max(0.0, (x - low) * scale))); };
-
-	strip_start.assign(strips + 2, 0);
+	strip_low = low;
+	strip_scale = width > 0 ? double(strips) / width : 0;
+	strip_start.assign(strips + 1, 0);
+	std::vector<uint32_t> ends(strips + 1, 0);
 	for (auto &edge : edges) {
-		const auto last = strip_of(edge.b.x + reach);
-		for (auto strip = strip_of(edge.a.x - reach); strip <= last; strip++) {
-			strip_start[strip + 2]++;
+		const auto last = StripOf(edge.b.x + reach);
+		for (auto strip = StripOf(edge.a.x - reach); strip <= last; strip++) {
+			ends[strip + 1]++;
 		}
 	}
-	for (size_t i = 2; i < strips + 2; i++) {
-		strip_start[i] += strip_start[i - 1];
+	for (size_t i = 1; i <= strips; i++) {
+		ends[i] += ends[i - 1];
 	}
-	entries.resize(strip_start[strips + 1]);
+	strip_start = ends;
+	entries.resize(ends[strips]);
 	for (uint32_t i = 0; i < n; i++) {
 		const auto &edge = edges[i];
 		const double x0 = edge.a.x - reach, x1 = edge.b.x + reach;
 		const double y0 = std::min(edge.a.y, edge.b.y) - reach, y1 = std::max(edge.a.y, edge.b.y) + reach;
-		const auto first = strip_of(x0), last = strip_of(x1);
+		const auto first = StripOf(x0), last = StripOf(x1);
 		if (last - first < 2) {
 			for (auto strip = first; strip <= last; strip++) {
-				entries[strip_start[strip + 1]++] = Entry {y0, y1, x0, x1, i};
+				entries[ends[strip]++] = Entry {y0, y1, x0, x1, i};
 			}
 			continue;
 		}
@@ -190,11 +211,10 @@ void OverlayEdges::FillStrips(double reach) {
 		for (auto strip = first; strip <= last; strip++) {
 			const double from = edge.a.y + (low + step * double(strip) - edge.a.x) * slope;
 			const double to = edge.a.y + (low + step * double(strip + 1) - edge.a.x) * slope;
-			entries[strip_start[strip + 1]++] = Entry {std::max(y0, std::min(from, to) - slack),
-			                                           std::min(y1, std::max(from, to) + slack), x0, x1, i};
+			entries[ends[strip]++] =
+			    Entry {std::max(y0, std::min(from, to) - slack), std::min(y1, std::max(from, to) + slack), x0, x1, i};
 		}
 	}
-	strip_start.pop_back();
 }
 
 //! All pairs whose pieces in the strip come close
@@ -228,8 +248,7 @@ bool OverlayEdges::GoToEnds(uint32_t first, uint32_t second, const Tolerance &to
 	return out.size() > before;
 }
 
-void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance,
-                            std::vector<Cut> &out) const {
+void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &out) const {
 	const auto &e = edges[first];
 	const auto &f = edges[second];
 	if ((tolerance.reach > 0 || tolerance.grid > 0) && GoToEnds(first, second, tolerance, out)) {
@@ -328,9 +347,9 @@ void OverlayEdges::Apply(Parallel &parallel) {
 	}
 	edges.resize(kept);
 	BucketSort(
-	    fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore, parallel);
+	    fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore(), parallel);
 	scratch.resize(edges.size() + fresh.size());
-	std::merge(edges.begin(), edges.end(), fresh.begin(), fresh.end(), scratch.begin(), EdgeBefore);
+	std::merge(edges.begin(), edges.end(), fresh.begin(), fresh.end(), scratch.begin(), EdgeBefore());
 	scratch.resize(Unite(scratch.data(), scratch.data() + scratch.size()) - scratch.data());
 	edges.swap(scratch);
 }

@@ -37,9 +37,21 @@ struct OverlayEdge {
 	uint32_t lines;
 };
 
-inline bool EdgeBefore(const OverlayEdge &e, const OverlayEdge &f) {
-	return PointBefore(e.a, f.a) || (e.a == f.a && PointBefore(e.b, f.b));
-}
+//! A point of the input
+struct OverlayPoint {
+	vibe::Vec2 point;
+	//! Bit 0, bit 1: of the left or right side
+	uint32_t sides;
+	//! The same: on an edge of that side as it came, before it was split and moved
+	uint32_t on;
+};
+
+//! By their left ends, then by their right ones
+struct EdgeBefore {
+	bool operator()(const OverlayEdge &e, const OverlayEdge &f) const {
+		return e.a == f.a ? PointBefore(e.b, f.b) : PointBefore(e.a, f.a);
+	}
+};
 
 //! Sorts by `less`, which must agree with `key` (less(a, b) implies key(a) <= key(b)): into buckets by key, then each
 //! bucket. `scratch` keeps its memory for the next time.
@@ -56,6 +68,9 @@ public:
 	//! Sorts what was put into `edges`. Equal edges become one, and one that separates nothing goes: this is where the common
 	//! borders of a coverage vanish.
 	void Settle(Parallel &parallel);
+
+	//! Tells points which sides' edges they are on
+	void Touch(std::vector<OverlayPoint> &points);
 
 	//! How edges are split where they meet
 	struct Tolerance {
@@ -82,6 +97,9 @@ private:
 	};
 	OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) const;
 	void SnapEnds(double grid, Parallel &parallel);
+	size_t StripOf(double x) const {
+		return std::min(strip_start.size() - 2, size_t(std::max(0.0, (x - strip_low) * strip_scale)));
+	}
 	void FillStrips(double reach);
 	void ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &found);
 	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
@@ -92,6 +110,8 @@ private:
 	std::vector<OverlayEdge> fresh;
 	std::vector<Entry> entries;
 	std::vector<uint32_t> strip_start;
+	double strip_low = 0;
+	double strip_scale = 0;
 	std::vector<std::vector<Cut>> found;
 	std::vector<Cut> cuts;
 	std::vector<uint32_t> cut_start;
@@ -102,7 +122,8 @@ private:
 //===----------------------------------------------------------------------===//
 template <class T, class KEY, class LESS>
 void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS less, Parallel &parallel) {
-	constexpr size_t SMALL = 2048;
+	constexpr size_t SMALL = 256;
+	constexpr size_t SHARE = 8192;
 	constexpr size_t BUCKET = 16;
 	const auto n = items.size();
 	if (n <= SMALL) {
@@ -122,7 +143,7 @@ void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS le
 	}
 	auto bucket_of = [&](const T &item) { return std::min(buckets - 1, size_t((key(item) - low) * scale)); };
 
-	const size_t shares = std::min(parallel.Threads(), n / SMALL);
+	const size_t shares = std::max(size_t(1), std::min(parallel.Threads(), n / SHARE));
 	const auto share_begin = [&](size_t share) { return n * share / shares; };
 	std::vector<uint32_t> place(shares * buckets + 1, 0);
 	parallel.For(shares, [&](size_t share) {

@@ -48,21 +48,24 @@ public:
 		return uint8_t((in ? LABEL_COVERED : 0) | (left ? LABEL_LEFT : 0) | (right ? LABEL_RIGHT : 0));
 	}
 	//! Is a point in the result as a point? `label` is that of all edges through it or of the place around it
-	bool PointInResult(uint8_t label, uint32_t sides) const {
+	bool PointInResult(uint8_t label, uint32_t sides, uint32_t on) const {
 		if (label & (LABEL_COVERED | LABEL_LINE)) {
 			return false;
 		}
 		const bool left = (sides & 1) != 0, right = (sides & 2) != 0;
-		const bool in_left = left || (label & LABEL_LEFT), in_right = right || (label & LABEL_RIGHT);
+		const bool in_left = left || (on & 1) || (label & LABEL_LEFT);
+		const bool in_right = right || (on & 2) || (label & LABEL_RIGHT);
+		// One on an edge of its own side is there as that, if at all
+		const bool left_alone = left && !(on & 1), right_alone = right && !(on & 2);
 		switch (rule.op) {
 		case OverlayOp::INTERSECTION:
 			return in_left && in_right;
 		case OverlayOp::UNION:
-			return left || right;
+			return (left || right) && on == 0;
 		case OverlayOp::DIFFERENCE:
-			return left && !in_right;
+			return left_alone && !in_right;
 		default:
-			return (left && !in_right) || (right && !in_left);
+			return (left_alone && !in_right) || (right_alone && !in_left);
 		}
 	}
 
@@ -192,8 +195,9 @@ public:
 			while (edge < edge_end && edges[edge].a == p) {
 				starting.push_back(edge++);
 			}
-			const uint32_t sides = input < input_end && inputs[input].point == p ? inputs[input++].sides : 0;
-			if (!Visit(p, sides)) {
+			const OverlayPoint none {p, 0, 0};
+			const bool is_input = input < input_end && inputs[input].point == p;
+			if (!Visit(is_input ? inputs[input++] : none)) {
 				failed = true;
 				return;
 			}
@@ -389,7 +393,8 @@ private:
 	//===------------------------------------------------------------------===//
 	// A point
 	//===------------------------------------------------------------------===//
-	bool Visit(const Vec2 &p, uint32_t sides) {
+	bool Visit(const OverlayPoint &at) {
+		const auto p = at.point;
 		uint32_t below, above;
 		gone.clear();
 		if (ended.empty()) {
@@ -397,7 +402,7 @@ private:
 			below = Search(p, on);
 			if (starting.empty()) {
 				const auto label = on == NONE ? labeller.Label(DepthAbove(below)) : places[on].label;
-				if (labeller.PointInResult(label, sides)) {
+				if (labeller.PointInResult(label, at.sides, at.on)) {
 					points.push_back(p);
 				}
 				return true;
@@ -475,7 +480,7 @@ private:
 			std::rotate(around.begin(), around.begin() + gone_spokes, around.end());
 			Link();
 		}
-		if ((sides != 0 || rule.op == OverlayOp::INTERSECTION) && labeller.PointInResult(all, sides)) {
+		if ((at.sides != 0 || rule.op == OverlayOp::INTERSECTION) && labeller.PointInResult(all, at.sides, at.on)) {
 			points.push_back(p);
 		}
 		if (starting.empty()) {

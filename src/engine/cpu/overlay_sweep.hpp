@@ -32,13 +32,6 @@ enum OverlayLabel : uint8_t {
 	LABEL_NODE = 64
 };
 
-//! A point of the input
-struct OverlayPoint {
-	vibe::Vec2 point;
-	//! Bit 0, bit 1: of the left or right side
-	uint32_t sides;
-};
-
 class OverlaySweep {
 public:
 	static constexpr uint32_t NONE = UINT32_MAX;
