@@ -1,0 +1,359 @@
+#include "catch.hpp"
+
+#include "engine/cpu/overlay.hpp"
+#include "engine/cpu/validity.hpp"
+#include "geometry/error.hpp"
+#include "geometry/wkb.hpp"
+#include "three_threads.hpp"
+#include "wkt_rows.hpp"
+
+#include <cmath>
+#include <random>
+
+using namespace vibespatial;
+using namespace wkt_test;
+using vibe::Vec2;
+
+static OverlayRule Rule(OverlayOp op) {
+	OverlayRule rule;
+	rule.op = op;
+	return rule;
+}
+
+static std::string Run(Overlay &overlay, const OverlayRule &rule) {
+	Serial serial;
+	GeometryBatch out;
+	ReadWkt("POINT (1 1)", out);
+	overlay.Run(rule, serial, out);
+	REQUIRE(out.RowCount() == 2);
+	REQUIRE(IsValid(out, 1));
+	return WriteWkt(out, 1);
+}
+
+static std::string Pair(OverlayOp op, const std::string &left, const std::string &right) {
+	const WktRow l(left), r(right);
+	Overlay overlay;
+	overlay.Add(Overlay::LEFT, l.batch, WktRow::ROW);
+	overlay.Add(Overlay::RIGHT, r.batch, WktRow::ROW);
+	auto result = Run(overlay, Rule(op));
+	// The same from WKB, in the memory of the first
+	const auto a = WriteWkb(l.batch, WktRow::ROW), b = WriteWkb(r.batch, WktRow::ROW);
+	overlay.AddWkb(Overlay::RIGHT, reinterpret_cast<const uint8_t *>(b.data()), b.size());
+	overlay.AddWkb(Overlay::LEFT, reinterpret_cast<const uint8_t *>(a.data()), a.size());
+	REQUIRE(Run(overlay, Rule(op)) == result);
+	return result;
+}
+
+static std::string Union(const std::vector<std::string> &members) {
+	Overlay overlay;
+	for (auto &member : members) {
+		overlay.Add(Overlay::LEFT, WktRow(member).batch, WktRow::ROW);
+	}
+	return Run(overlay, OverlayRule());
+}
+
+static double Area(const GeometryBatch &batch) {
+	double area = 0;
+	for (size_t ring = 0; ring + 1 < batch.ring_start.size(); ring++) {
+		for (auto i = batch.ring_start[ring]; i + 1 < batch.ring_start[ring + 1]; i++) {
+			area += batch.x[i] * batch.y[i + 1] - batch.x[i + 1] * batch.y[i];
+		}
+	}
+	return area / 2;
+}
+
+static const char *const SQUARE = "POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))";
+
+TEST_CASE("Overlays of two squares", "[overlay]") {
+	const auto other = "POLYGON ((1 1, 1 3, 3 3, 3 1, 1 1))";
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, other) == "POLYGON ((1 1, 2 1, 2 2, 1 2, 1 1))");
+	REQUIRE(Pair(OverlayOp::UNION, SQUARE, other) == "POLYGON ((0 0, 2 0, 2 1, 3 1, 3 3, 1 3, 1 2, 0 2, 0 0))");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, SQUARE, other) == "POLYGON ((0 0, 2 0, 2 1, 1 1, 1 2, 0 2, 0 0))");
+	REQUIRE(Pair(OverlayOp::SYM_DIFFERENCE, SQUARE, other) ==
+	        "MULTIPOLYGON (((0 0, 2 0, 2 1, 1 1, 1 2, 0 2, 0 0)), ((1 2, 2 2, 2 1, 3 1, 3 3, 1 3, 1 2)))");
+}
+
+TEST_CASE("Areas that touch", "[overlay]") {
+	const auto beside = "POLYGON ((2 0, 4 0, 4 2, 2 2, 2 0))", corner = "POLYGON ((2 2, 4 2, 4 4, 2 4, 2 2))";
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, beside) == "LINESTRING (2 0, 2 2)");
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, corner) == "POINT (2 2)");
+	REQUIRE(Pair(OverlayOp::UNION, SQUARE, beside) == "POLYGON ((0 0, 2 0, 4 0, 4 2, 2 2, 0 2, 0 0))");
+	REQUIRE(Pair(OverlayOp::UNION, SQUARE, corner) ==
+	        "MULTIPOLYGON (((0 0, 2 0, 2 2, 0 2, 0 0)), ((2 2, 4 2, 4 4, 2 4, 2 2)))");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, SQUARE, beside) == SQUARE);
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, "POLYGON ((2 0, 4 0, 4 2, 1 2, 1 1, 2 1, 2 0))") ==
+	        "GEOMETRYCOLLECTION (POLYGON ((1 1, 2 1, 2 2, 1 2, 1 1)), LINESTRING (2 0, 2 1))");
+}
+
+TEST_CASE("Holes", "[overlay]") {
+	// Holes that touch each other and the shell, in points and along an edge
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, "POLYGON ((0 0, 10 0, 10 10, 0 10, 0 0))",
+	             "MULTIPOLYGON (((2 2, 4 2, 4 4, 2 4, 2 2)), ((4 4, 6 4, 6 6, 4 6, 4 4)), ((0 8, 1 8, 1 9, 0 9, 0 8)), "
+	             "((10 5, 9 6, 8 5, 9 4, 10 5)))") ==
+	        "POLYGON ((0 0, 10 0, 10 5, 10 10, 0 10, 0 9, 1 9, 1 8, 0 8, 0 0), (2 2, 2 4, 4 4, 4 2, 2 2), "
+	        "(4 4, 4 6, 6 6, 6 4, 4 4), (8 5, 9 6, 10 5, 9 4, 8 5))");
+	// A ring of members around a place that stays empty, and one in there
+	REQUIRE(
+	    Union({"POLYGON ((0 0, 6 0, 6 1, 0 1, 0 0))", "POLYGON ((0 5, 6 5, 6 6, 0 6, 0 5))",
+	           "POLYGON ((0 0, 1 0, 1 6, 0 6, 0 0))", "POLYGON ((5 0, 6 0, 6 6, 5 6, 5 0))",
+	           "POLYGON ((2 2, 3 2, 3 3, 2 3, 2 2))"}) ==
+	    "MULTIPOLYGON (((0 0, 1 0, 5 0, 6 0, 6 1, 6 5, 6 6, 5 6, 1 6, 0 6, 0 5, 0 1, 0 0), (1 1, 1 5, 5 5, 5 1, 1 1)), "
+	    "((2 2, 3 2, 3 3, 2 3, 2 2)))");
+	// Holes in a ring cut the inner part off
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0))",
+	             "MULTIPOLYGON (((2 2, 6 2, 4 3, 2 2)), ((6 2, 6 6, 5 4, 6 2)), ((6 6, 2 2, 4 5, 6 6)))") ==
+	        "MULTIPOLYGON (((0 0, 9 0, 9 9, 0 9, 0 0), (2 2, 4 5, 6 6, 6 2, 2 2)), ((2 2, 4 3, 6 2, 5 4, 6 6, 2 2)))");
+}
+
+TEST_CASE("Lines and points", "[overlay]") {
+	const auto cross = "LINESTRING (0 2, 2 0)";
+	REQUIRE(Pair(OverlayOp::INTERSECTION, "LINESTRING (0 0, 2 2)", cross) == "POINT (1 1)");
+	REQUIRE(Pair(OverlayOp::UNION, "LINESTRING (0 0, 2 2)", cross) ==
+	        "MULTILINESTRING ((0 0, 1 1), (0 2, 1 1), (1 1, 2 0), (1 1, 2 2))");
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, "LINESTRING (-1 1, 3 1)") == "LINESTRING (0 1, 2 1)");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, "LINESTRING (-1 1, 3 1)", SQUARE) ==
+	        "MULTILINESTRING ((-1 1, 0 1), (2 1, 3 1))");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, SQUARE, "LINESTRING (3 1, 5 1)") == SQUARE);
+	// Along a border; lines end where they come and where others meet them
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, "LINESTRING (-1 0, 1 0, 1 -1)") == "LINESTRING (0 0, 1 0)");
+	REQUIRE(Union({"LINESTRING (0 0, 1 0)", "LINESTRING (1 0, 2 0)"}) == "MULTILINESTRING ((0 0, 1 0), (1 0, 2 0))");
+	REQUIRE(Union({"LINESTRING (0 0, 1 0, 1 1, 0 0)", "LINESTRING (0 0, 1 0, 1 1, 0 0)"}) ==
+	        "LINESTRING (0 0, 1 0, 1 1, 0 0)");
+	REQUIRE(Pair(OverlayOp::INTERSECTION, "MULTIPOINT (1 1, 2 1, 3 1)", SQUARE) == "MULTIPOINT ((1 1), (2 1))");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, "MULTIPOINT (1 1, 2 1, 3 1)", SQUARE) == "POINT (3 1)");
+	REQUIRE(Pair(OverlayOp::UNION, "MULTIPOINT (1 1, 5 5, 5 5)", SQUARE) ==
+	        "GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0)), POINT (5 5))");
+	// A point on an edge that moves when it is split: 6 1 / 0 3 crosses 1 0 / 2 6 in no double
+	REQUIRE(Pair(OverlayOp::INTERSECTION, "MULTIPOINT (4.5 1.5, 4.5 1.6)", "LINESTRING (1 0, 2 6, 0 3, 6 1)") ==
+	        "POINT (4.5 1.5)");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, "MULTIPOINT (4.5 1.5, 4.5 1.6)", "LINESTRING (1 0, 2 6, 0 3, 6 1)") ==
+	        "POINT (4.5 1.6)");
+	// A line that is a point
+	REQUIRE(Pair(OverlayOp::INTERSECTION, "LINESTRING (1 1, 1 1)", SQUARE) == "POINT (1 1)");
+}
+
+TEST_CASE("Overlays with nothing", "[overlay]") {
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, "POLYGON ((5 5, 6 5, 6 6, 5 5))") == "POLYGON EMPTY");
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, "LINESTRING (5 5, 6 6)") == "LINESTRING EMPTY");
+	REQUIRE(Pair(OverlayOp::INTERSECTION, SQUARE, "POINT (5 5)") == "POINT EMPTY");
+	REQUIRE(Pair(OverlayOp::DIFFERENCE, SQUARE, SQUARE) == "POLYGON EMPTY");
+	REQUIRE(Pair(OverlayOp::UNION, SQUARE, "POINT EMPTY") == SQUARE);
+	REQUIRE(Pair(OverlayOp::UNION, "LINESTRING EMPTY", "POINT EMPTY") == "LINESTRING EMPTY");
+	REQUIRE(Union({}) == "GEOMETRYCOLLECTION EMPTY");
+	REQUIRE(Union({"GEOMETRYCOLLECTION EMPTY"}) == "GEOMETRYCOLLECTION EMPTY");
+}
+
+TEST_CASE("Polygons that are not valid", "[overlay]") {
+	// One alone: what an odd number of its rings' windings goes around
+	const auto bow = "POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))";
+	const auto wings = "MULTIPOLYGON (((0 0, 1 1, 0 2, 0 0)), ((1 1, 2 0, 2 2, 1 1)))";
+	REQUIRE(Union({bow}) == wings);
+	REQUIRE(Pair(OverlayOp::INTERSECTION, bow, "POLYGON ((-1 -1, 3 -1, 3 3, -1 3, -1 -1))") == wings);
+	// In a crowd each counts once, whichever way its rings run
+	REQUIRE(Union({bow, bow, "POLYGON ((0 0, 0 2, 2 0, 2 2, 0 0))"}) == wings);
+	REQUIRE(
+	    Union({"POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))", "POLYGON ((9 9, 9 8, 8 8, 9 9), (1 1, 1 2, 2 2, 2 1, 1 1))"}) ==
+	    "MULTIPOLYGON (((0 0, 4 0, 4 4, 0 4, 0 0)), ((8 8, 9 8, 9 9, 8 8)))");
+	REQUIRE(Union({"POLYGON ((0 0, 4 0, 4 4, 2 4, 2 6, 2 4, 0 4, 0 0))", SQUARE}) ==
+	        "POLYGON ((0 0, 2 0, 4 0, 4 4, 2 4, 0 4, 0 2, 0 0))");
+	Overlay overlay;
+	REQUIRE_THROWS_AS(overlay.Add(Overlay::LEFT, WktRow("POLYGON ((0 0, 1 0, 1 1, 0 1))").batch, WktRow::ROW),
+	                  GeometryError);
+	const auto nan = std::string("\1\2\0\0\0\2\0\0\0", 9) + std::string(32, '\xff');
+	REQUIRE_THROWS_AS(overlay.AddWkb(Overlay::LEFT, reinterpret_cast<const uint8_t *>(nan.data()), nan.size()),
+	                  GeometryError);
+}
+
+TEST_CASE("In all members, or in an odd number of them", "[overlay]") {
+	OverlayRule rule;
+	const auto members = {SQUARE, "POLYGON ((1 0, 3 0, 3 2, 1 2, 1 0))", "POLYGON ((0 1, 3 1, 3 3, 0 3, 0 1))"};
+	Overlay overlay;
+	for (auto member : members) {
+		overlay.Add(Overlay::LEFT, WktRow(member).batch, WktRow::ROW);
+	}
+	rule.least = 3;
+	REQUIRE(Run(overlay, rule) == "POLYGON ((1 1, 2 1, 2 2, 1 2, 1 1))");
+	for (auto member : members) {
+		overlay.Add(Overlay::LEFT, WktRow(member).batch, WktRow::ROW);
+	}
+	rule.least = 1;
+	rule.fill = FillRule::ODD;
+	REQUIRE(Run(overlay, rule) ==
+	        "MULTIPOLYGON (((0 0, 1 0, 1 1, 0 1, 0 0)), ((0 2, 1 2, 1 1, 2 1, 2 2, 3 2, 3 3, 0 3, "
+	        "0 2)), ((2 0, 3 0, 3 1, 2 1, 2 0)))");
+}
+
+TEST_CASE("Slivers between members are filled, holes of members stay", "[overlay]") {
+	// The same border, computed twice: its middle differs by three units in the last place
+	const double off = 3 * std::ldexp(1.0, -45);
+	const auto x = FormatNumber(100 + off);
+	REQUIRE(Union({"POLYGON ((90 0, 100 0, 100 2, 100 5, 100 8, 100 10, 90 10, 90 0))",
+	               "POLYGON ((100 0, 110 0, 110 10, 100 10, 100 8, " + x + " 5, 100 2, 100 0))"}) ==
+	        "POLYGON ((90 0, 100 0, 110 0, 110 10, 100 10, 90 10, 90 0))");
+	const auto thin = "POLYGON ((90 0, 110 0, 110 10, 90 10, 90 0), (100 1, 100 9, " + x + " 5, 100 1))";
+	REQUIRE(Union({thin, "POLYGON ((110 0, 120 0, 120 10, 110 10, 110 0))"}) ==
+	        "POLYGON ((90 0, 110 0, 120 0, 120 10, 110 10, 90 10, 90 0), (100 1, 100 9, " + x + " 5, 100 1))");
+}
+
+TEST_CASE("Coordinates of all sizes", "[overlay]") {
+	for (double size : {1e-300, 1e-100, 1e100, 1e300}) {
+		CAPTURE(size);
+		const Vec2 left[] = {{0, 0}, {2 * size, 0}, {2 * size, 2 * size}, {0, 2 * size}};
+		const Vec2 right[] = {{size, size}, {3 * size, size}, {3 * size, 3 * size}, {size, 3 * size}};
+		Overlay overlay;
+		overlay.AddRing(Overlay::LEFT, left, 4);
+		overlay.AddRing(Overlay::RIGHT, right, 4);
+		GeometryBatch out;
+		Serial serial;
+		overlay.Run(Rule(OverlayOp::INTERSECTION), serial, out);
+		REQUIRE(out.x == std::vector<double> {size, 2 * size, 2 * size, size, size});
+		REQUIRE(out.y == std::vector<double> {size, size, 2 * size, 2 * size, size});
+	}
+}
+
+//===----------------------------------------------------------------------===//
+// Random input: valid, the same in any order and on any number of threads, and with the areas that add up
+//===----------------------------------------------------------------------===//
+using Ring = std::vector<Vec2>;
+
+//! A star around a centre: simple, of any shape
+static Ring Star(std::mt19937_64 &random, double x, double y, double size, int grid) {
+	std::uniform_real_distribution<double> unit(0.2, 1);
+	Ring ring;
+	const int count = 3 + int(random() % 12);
+	for (int i = 0; i < count; i++) {
+		const double angle = 6.283185307179586 * i / count, radius = size * unit(random);
+		Vec2 p {x + radius * std::cos(angle), y + radius * std::sin(angle)};
+		if (grid > 0) {
+			p = Vec2 {std::nearbyint(p.x * grid) / grid, std::nearbyint(p.y * grid) / grid};
+		}
+		ring.push_back(p);
+	}
+	return ring;
+}
+
+static void AddPolygon(GeometryBatch &batch, const Ring &ring, size_t first, bool reversed) {
+	batch.BeginRow(GeometryType::POLYGON, VERTEX_XY);
+	batch.BeginNode(GeometryType::POLYGON, 0);
+	batch.BeginPart(vibe::FAMILY_POLYGON);
+	batch.BeginRing();
+	const auto n = ring.size();
+	for (size_t i = 0; i <= n; i++) {
+		const auto at = (first + (reversed ? n - i % n : i)) % n;
+		batch.AddVertex(ring[at].x, ring[at].y, 0, 0);
+	}
+	batch.EndRow();
+}
+
+static GeometryBatch UnionOf(const std::vector<Ring> &rings, std::mt19937_64 &random, Parallel &parallel) {
+	std::vector<size_t> order(rings.size());
+	for (size_t i = 0; i < order.size(); i++) {
+		order[i] = i;
+	}
+	std::shuffle(order.begin(), order.end(), random);
+	GeometryBatch batch, out;
+	Overlay overlay;
+	for (auto i : order) {
+		AddPolygon(batch, rings[i], random() % rings[i].size(), random() % 2 == 0);
+		overlay.Add(Overlay::LEFT, batch, batch.RowCount() - 1);
+	}
+	overlay.Run(OverlayRule(), parallel, out);
+	return out;
+}
+
+TEST_CASE("Random unions", "[overlay]") {
+	std::mt19937_64 random(7);
+	Serial serial;
+	ThreeThreads threads;
+	for (int round = 0; round < 300; round++) {
+		CAPTURE(round);
+		std::uniform_real_distribution<double> place(0, 10);
+		// Anywhere, on a coarse grid, or copies that are off by a few units in the last place, far from the origin
+		const int kind = round % 3;
+		std::vector<Ring> rings;
+		const int members = 1 + int(random() % 12);
+		for (int i = 0; i < members; i++) {
+			if (kind == 2 && i > 0 && random() % 2) {
+				rings.push_back(rings[random() % rings.size()]);
+				for (auto &p : rings.back()) {
+					p.x += double(int(random() % 5) - 2) * 0x1p-33;
+					p.y += double(int(random() % 5) - 2) * 0x1p-33;
+				}
+			} else {
+				rings.push_back(
+				    Star(random, place(random) + (kind == 2 ? 1e6 : 0), place(random), 5, kind == 1 ? 1 : 0));
+			}
+		}
+		const auto one = UnionOf(rings, random, serial), other = UnionOf(rings, random, threads);
+		REQUIRE(IsValid(one, 0));
+		REQUIRE(WriteWkb(one, 0) == WriteWkb(other, 0));
+		// A + B = A or B + A and B; A without B = A or B without B
+		if (rings.size() < 2) {
+			continue;
+		}
+		GeometryBatch batch;
+		AddPolygon(batch, rings[0], 0, false);
+		AddPolygon(batch, rings[1], 0, false);
+		double areas[4];
+		for (auto op : {OverlayOp::INTERSECTION, OverlayOp::UNION, OverlayOp::DIFFERENCE, OverlayOp::SYM_DIFFERENCE}) {
+			Overlay overlay;
+			overlay.Add(Overlay::LEFT, batch, 0);
+			overlay.Add(Overlay::RIGHT, batch, 1);
+			areas[size_t(op)] = overlay.RunArea(Rule(op), serial);
+			overlay.Add(Overlay::LEFT, batch, 0);
+			overlay.Add(Overlay::RIGHT, batch, 1);
+			OverlayRule areas_only = Rule(op);
+			areas_only.areas_only = true;
+			GeometryBatch out;
+			overlay.Run(areas_only, serial, out);
+			REQUIRE(IsValid(out, 0));
+			REQUIRE(Area(out) == Approx(areas[size_t(op)]).margin(kind == 2 ? 1e-2 : 1e-9));
+		}
+		Overlay alone;
+		alone.Add(Overlay::LEFT, batch, 0);
+		const double left = alone.RunArea(OverlayRule(), serial);
+		REQUIRE(areas[2] + areas[0] == Approx(left).margin(1e-6));
+		REQUIRE(areas[1] - areas[0] == Approx(areas[3]).margin(1e-6));
+	}
+}
+
+TEST_CASE("A union in parts is a union", "[overlay]") {
+	// Enough vertices for parts; overlapping stars, and tiles of a coverage whose borders vanish
+	std::mt19937_64 random(3);
+	std::uniform_real_distribution<double> place(0, 100);
+	Serial serial;
+	ThreeThreads threads;
+	std::vector<Ring> rings;
+	for (int i = 0; i < 8000; i++) {
+		rings.push_back(Star(random, place(random), place(random), 1, 0));
+	}
+	const auto one = UnionOf(rings, random, serial), other = UnionOf(rings, random, threads);
+	REQUIRE(IsValid(one, 0));
+	REQUIRE(WriteWkb(one, 0) == WriteWkb(other, 0));
+	// A line on the right side keeps it in one piece: the same area
+	Overlay overlay;
+	GeometryBatch batch;
+	for (auto &ring : rings) {
+		AddPolygon(batch, ring, 0, false);
+		overlay.Add(Overlay::LEFT, batch, batch.RowCount() - 1);
+	}
+	const Vec2 line[] = {{-5, -5}, {-6, -6}};
+	overlay.AddLine(Overlay::RIGHT, line, 2);
+	REQUIRE(Area(one) == Approx(overlay.RunArea(OverlayRule(), serial)).epsilon(1e-12));
+
+	rings.clear();
+	for (int x = 0; x < 100; x++) {
+		for (int y = 0; y < 100; y++) {
+			// A vertex more on one side of some borders
+			Ring ring {{double(x), double(y)}, {x + 1.0, double(y)}, {x + 1.0, y + 1.0}, {double(x), y + 1.0}};
+			if ((x + y) % 3 == 0) {
+				ring.insert(ring.begin() + 1, Vec2 {x + 0.5, double(y)});
+			}
+			rings.push_back(ring);
+		}
+	}
+	const auto square = UnionOf(rings, random, threads);
+	REQUIRE(square.RowCount() == 1);
+	REQUIRE(square.ring_start.size() == 2);
+	REQUIRE(Area(square) == 10000);
+}
