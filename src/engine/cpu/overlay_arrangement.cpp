@@ -64,17 +64,17 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 	OverlayEdges::Tolerance tolerance;
 	net.Split(tolerance, parallel);
 	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
-	// within a few units in the last place of the largest coordinate, growing should that not do. A grid ends it for certain.
-	constexpr int GROW = 4;
-	constexpr int GRID = 32;
+	// within a few units in the last place of the largest coordinate. A grid as fine ends it for certain, should that not do.
+	constexpr int NEAR_ROUNDS = 6;
+	constexpr int GRID_ROUNDS = 16;
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
-		const double least = std::ldexp(Largest(), -50);
-		if (round < GRID) {
-			tolerance.reach = std::ldexp(least, 2 * (round / GROW));
+		int exponent;
+		std::frexp(Largest(), &exponent);
+		const double least = std::ldexp(1.0, exponent - 51);
+		if (round < NEAR_ROUNDS) {
+			tolerance.reach = least;
 		} else {
-			int exponent;
-			std::frexp(least, &exponent);
-			tolerance.grid = std::ldexp(1.0, exponent + 2 * ((round - GRID) / GROW));
+			tolerance.grid = std::ldexp(least, 2 * ((round - NEAR_ROUNDS) / GRID_ROUNDS));
 		}
 		net.Split(tolerance, parallel);
 	}
