@@ -23,12 +23,18 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterMeasures(loader);
 	RegisterValidity(loader);
 	RegisterConstructive(loader);
+	RegisterOverlay(loader);
 	RegisterPredicates(loader);
 	RegisterVersion(loader);
+
+	// Aggregates
+	RegisterAggregates(loader);
 
 	// Table functions
 	RegisterKnn(loader);
 	RegisterSjoin(loader);
+	RegisterDissolve(loader);
+	RegisterOverlayTable(loader);
 	RegisterGpuInfo(loader);
 	RegisterPrecompiler(loader);
 	RegisterDispatch(loader);

@@ -42,7 +42,7 @@ static LogicalType ReplaceGeometry(const LogicalType &type, const LogicalType &g
 	}
 }
 
-void PropagateCrs(ScalarFunction &bound_function, const vector<unique_ptr<Expression>> &arguments) {
+void PropagateCrs(BaseScalarFunction &bound_function, const vector<unique_ptr<Expression>> &arguments) {
 	LogicalType geometry = LogicalType::GEOMETRY();
 	for (idx_t i = 0; i < arguments.size() && i < bound_function.arguments.size(); i++) {
 		auto &actual = arguments[i]->return_type;

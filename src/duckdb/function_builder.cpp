@@ -3,6 +3,7 @@
 #include "duckdb/crs.hpp"
 
 #include "duckdb/catalog/catalog_entry/scalar_function_catalog_entry.hpp"
+#include "duckdb/parser/parsed_data/create_aggregate_function_info.hpp"
 #include "duckdb/parser/parsed_data/create_scalar_function_info.hpp"
 
 namespace duckdb {
@@ -41,6 +42,12 @@ SqlFunction &SqlFunction::Overload(vector<Parameter> overload_parameters, Logica
 	return *this;
 }
 
+SqlFunction &SqlFunction::Aggregate(vector<Parameter> aggregate_parameters, AggregateFunction function) {
+	parameters.push_back(std::move(aggregate_parameters));
+	aggregates.push_back(std::move(function));
+	return *this;
+}
+
 string SqlFunction::VibeName(const string &name) {
 	auto lower = StringUtil::Lower(name);
 	return StringUtil::StartsWith(lower, "st_") ? "vibe_" + lower.substr(3) : lower;
@@ -65,7 +72,22 @@ static bool IsTaken(ExtensionLoader &loader, const string &name, const ScalarFun
 	return false;
 }
 
-void SqlFunction::RegisterName(ExtensionLoader &loader, const string &registered_name) const {
+FunctionDescription SqlFunction::Describe(const vector<Parameter> &overload_parameters,
+                                          const string &registered_name) const {
+	FunctionDescription entry;
+	entry.description = description;
+	entry.categories = categories;
+	for (auto &parameter : overload_parameters) {
+		entry.parameter_names.push_back(parameter.name);
+		entry.parameter_types.push_back(parameter.type);
+	}
+	for (auto &example : examples) {
+		entry.examples.push_back(StringUtil::Replace(example, name + "(", registered_name + "("));
+	}
+	return entry;
+}
+
+void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registered_name) const {
 	ScalarFunctionSet set(registered_name);
 	vector<FunctionDescription> descriptions;
 	for (idx_t i = 0; i < overloads.size(); i++) {
@@ -79,18 +101,7 @@ void SqlFunction::RegisterName(ExtensionLoader &loader, const string &registered
 			WithFunctionName(registered_name, [&]() { execute(args, state, result); });
 		};
 		set.AddFunction(function);
-
-		FunctionDescription entry;
-		entry.description = description;
-		entry.categories = categories;
-		for (auto &parameter : parameters[i]) {
-			entry.parameter_names.push_back(parameter.name);
-			entry.parameter_types.push_back(parameter.type);
-		}
-		for (auto &example : examples) {
-			entry.examples.push_back(StringUtil::Replace(example, name + "(", registered_name + "("));
-		}
-		descriptions.push_back(std::move(entry));
+		descriptions.push_back(Describe(parameters[i], registered_name));
 	}
 	if (set.functions.empty()) {
 		return;
@@ -100,6 +111,33 @@ void SqlFunction::RegisterName(ExtensionLoader &loader, const string &registered
 	info.descriptions = std::move(descriptions);
 	info.alias_of = name;
 	loader.RegisterFunction(std::move(info));
+}
+
+void SqlFunction::RegisterAggregates(ExtensionLoader &loader, const string &registered_name) const {
+	// An aggregate cannot be extended by another's overloads
+	if (loader.TryGetFunction(registered_name)) {
+		return;
+	}
+	AggregateFunctionSet set(registered_name);
+	vector<FunctionDescription> descriptions;
+	for (idx_t i = 0; i < aggregates.size(); i++) {
+		auto function = aggregates[i];
+		function.name = registered_name;
+		set.AddFunction(std::move(function));
+		descriptions.push_back(Describe(parameters[i], registered_name));
+	}
+	CreateAggregateFunctionInfo info(std::move(set));
+	info.descriptions = std::move(descriptions);
+	info.alias_of = name;
+	loader.RegisterFunction(std::move(info));
+}
+
+void SqlFunction::RegisterName(ExtensionLoader &loader, const string &registered_name) const {
+	if (aggregates.empty()) {
+		RegisterScalars(loader, registered_name);
+	} else {
+		RegisterAggregates(loader, registered_name);
+	}
 }
 
 void SqlFunction::Register(ExtensionLoader &loader) const {

@@ -18,12 +18,16 @@
 //   [](ScalarFunction &function) { function.bind = BindPrepared; function.init_local_state = InitPrepared; }
 // Unless that changes it: NULL in gives NULL out, bind is BindGeometryFunction (duckdb/crs.hpp), and the function
 // may throw. Execute may throw vibespatial::GeometryError: the user sees "Invalid Input Error: ST_Area: <message>".
+//
+// Aggregate() stands in the place of Overload() for an aggregate, whose callbacks name the function themselves.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "duckdb.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/function/aggregate_function.hpp"
 #include "duckdb/function/scalar_function.hpp"
+#include "duckdb/parser/parsed_data/create_function_info.hpp"
 #include "geometry/error.hpp"
 
 #include <functional>
@@ -58,9 +62,11 @@ public:
 	SqlFunction &Alias(string name);
 	SqlFunction &Overload(vector<Parameter> parameters, LogicalType result, scalar_function_t execute,
 	                      const customize_t &customize = nullptr);
+	SqlFunction &Aggregate(vector<Parameter> parameters, AggregateFunction function);
 
 	//! Adds the overloads whose argument types nobody has registered under the ST_ name, so that those of `spatial` stay
 	//! when it was loaded first (and replace ours when it is loaded later), and all of them under the vibe_ name.
+	//! Aggregates: duckdb/aggregate_names.hpp
 	void Register(ExtensionLoader &loader) const;
 
 	//! For Overload(): the function throws on no geometry, so that the optimizer may move it freely
@@ -72,14 +78,20 @@ public:
 
 private:
 	void RegisterName(ExtensionLoader &loader, const string &registered_name) const;
+	void RegisterScalars(ExtensionLoader &loader, const string &registered_name) const;
+	void RegisterAggregates(ExtensionLoader &loader, const string &registered_name) const;
+	//! What the catalog says of an overload
+	FunctionDescription Describe(const vector<Parameter> &overload_parameters, const string &registered_name) const;
 
 	string name;
 	vector<string> aliases;
 	string description;
 	vector<string> categories;
 	vector<string> examples;
+	//! Those of each overload, or of each aggregate: a function has one or the other
 	vector<vector<Parameter>> parameters;
 	vector<ScalarFunction> overloads;
+	vector<AggregateFunction> aggregates;
 };
 
 } // namespace duckdb

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // duckdb/functions/functions.hpp
 //
-// The scalar functions by area; each area is one file of this folder
+// The scalar functions and aggregates by area; each area is one file of this folder
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -24,6 +24,10 @@ void RegisterPredicates(ExtensionLoader &loader);
 void RegisterValidity(ExtensionLoader &loader);
 //! ST_Boundary ST_ConvexHull ST_Simplify ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi
 void RegisterConstructive(ExtensionLoader &loader);
+//! ST_Union ST_Intersection ST_Difference ST_SymDifference ST_UnaryUnion
+void RegisterOverlay(ExtensionLoader &loader);
+//! ST_Union_Agg ST_CoverageUnion_Agg ST_Intersection_Agg ST_Collect_Agg ST_Extent_Agg ST_Envelope_Agg
+void RegisterAggregates(ExtensionLoader &loader);
 //! vibe_version
 void RegisterVersion(ExtensionLoader &loader);
 

@@ -39,7 +39,9 @@ public:
 	//! Returns when the work is done; waits for no thread that has not begun to help
 	void Run(const std::function<void(vibespatial::Parallel &)> &work) {
 		auto shared = std::make_shared<vibespatial::SharedWork>(threads, CancelPoll(context));
-		Invite(shared);
+		if (HasExecutor()) {
+			Invite(shared);
+		}
 		shared->Run(work);
 	}
 	//! Calls for helpers with a work that others run; waits for nothing
@@ -79,6 +81,16 @@ private:
 		std::shared_ptr<vibespatial::SharedWork> work;
 		shared_ptr<atomic<idx_t>> waiting;
 	};
+
+	//! Functions of constants are computed while a query is planned, before it has an executor
+	bool HasExecutor() const {
+		try {
+			Executor::Get(context);
+			return true;
+		} catch (const InternalException &) {
+			return false;
+		}
+	}
 
 	ClientContext &context;
 	const idx_t threads;

@@ -34,12 +34,10 @@ unique_ptr<LogicalOperator> BindKnn(ClientContext &context, TableFunctionBindInp
 		throw BinderException("%s: k must be at least 1, not %s", function, input.inputs[2].ToString());
 	}
 	auto max_distance = std::numeric_limits<double>::infinity();
-	auto parameter = input.named_parameters.find("max_distance");
-	if (parameter != input.named_parameters.end() && !parameter->second.IsNull()) {
-		max_distance = DoubleValue::Get(parameter->second);
+	if (auto parameter = NamedParameter(input, "max_distance")) {
+		max_distance = DoubleValue::Get(*parameter);
 		if (!(max_distance >= 0)) {
-			throw BinderException("%s: max_distance must be at least 0, not %s", function,
-			                      parameter->second.ToString());
+			throw BinderException("%s: max_distance must be at least 0, not %s", function, parameter->ToString());
 		}
 	}
 	RelationArgument left(context, input, "left", input.inputs[0]);
@@ -64,6 +62,7 @@ void RegisterKnn(ExtensionLoader &loader) {
 	                       nullptr);
 	function.bind_operator = BindKnn;
 	function.named_parameters["max_distance"] = LogicalType::DOUBLE;
+	RelationArgument::AddSideParameters(function);
 	RegisterRelationFunction(loader, std::move(function), {"left", "right", "k"},
 	                         "For every row of `left` the `k` rows of `right` that are nearest by ST_Distance, the "
 	                         "lower row number first where "

@@ -2,6 +2,7 @@
 
 #include "duckdb/common/types/geometry_crs.hpp"
 #include "duckdb/parser/expression/star_expression.hpp"
+#include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/parser/parsed_data/create_table_function_info.hpp"
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/qualified_name.hpp"
@@ -35,22 +36,38 @@ static unique_ptr<TableRef> ParseRelation(ClientContext &context, const string &
 
 RelationArgument::RelationArgument(ClientContext &context, TableFunctionBindInput &input, string side_p,
                                    const Value &text)
-    : side(std::move(side_p)), function(input.table_function.name) {
+    : side(std::move(side_p)), function(input.table_function.name), words(side.empty() ? "" : side + " "),
+      prefix(side.empty() ? "" : side + "_") {
 	if (text.IsNull()) {
-		throw BinderException("%s: the %s relation is NULL; give the name of a table or a query", function, side);
+		throw BinderException("%s: the %srelation is NULL; give the name of a table or a query", function, words);
 	}
 	ref = ParseRelation(context, StringValue::Get(text));
 	Bind(context, *input.binder);
 	geometry = FindGeometry(input);
-	auto chosen = input.named_parameters.find(side + "_columns");
-	if (chosen != input.named_parameters.end() && !chosen->second.IsNull()) {
-		for (auto &name : ListValue::GetChildren(chosen->second)) {
-			if (name.IsNull()) {
-				throw BinderException("%s: a name in %s_columns is NULL", function, side);
-			}
-			columns.push_back(FindColumn(StringValue::Get(name)));
+	if (auto chosen = NamedParameter(input, prefix + "columns")) {
+		for (auto &name : NamesOf(function, prefix + "columns", *chosen)) {
+			columns.push_back(FindColumn(name));
 		}
 	}
+}
+
+void RelationArgument::DefaultToAllColumns(TableFunctionBindInput &input) {
+	if (NamedParameter(input, prefix + "columns")) {
+		return;
+	}
+	for (idx_t i = 0; i < bound.names.size(); i++) {
+		if (i != geometry) {
+			columns.push_back(i);
+		}
+	}
+}
+
+string RelationArgument::NumberedRows() const {
+	auto result = "(SELECT row_number() OVER () - 1 AS r, " + QuotedName(bound.names[geometry]) + " AS g";
+	for (idx_t i = 0; i < columns.size(); i++) {
+		result += ", " + QuotedName(bound.names[columns[i]]) + " AS c" + to_string(i);
+	}
+	return result + " FROM " + ref->ToString() + ")";
 }
 
 void RelationArgument::Bind(ClientContext &context, Binder &parent) {
@@ -61,7 +78,7 @@ void RelationArgument::Bind(ClientContext &context, Binder &parent) {
 	all.from_table = ref->Copy();
 	bound = binder->Bind(all);
 	if (!binder->correlated_columns.empty()) {
-		throw BinderException("%s: the %s relation refers to columns outside of it", function, side);
+		throw BinderException("%s: the %srelation refers to columns outside of it", function, words);
 	}
 }
 
@@ -71,7 +88,7 @@ idx_t RelationArgument::FindColumn(const string &name) const {
 			return i;
 		}
 	}
-	throw BinderException("%s: the %s relation has no column \"%s\"; it has %s", function, side, name,
+	throw BinderException("%s: the %srelation has no column \"%s\"; it has %s", function, words, name,
 	                      StringUtil::Join(bound.names, ", "));
 }
 
@@ -84,29 +101,27 @@ idx_t RelationArgument::FindGeometry(TableFunctionBindInput &input) const {
 			candidates.push_back(i);
 		}
 	}
-	auto chosen = input.named_parameters.find(side + "_geometry");
-	if (chosen != input.named_parameters.end() && !chosen->second.IsNull()) {
-		auto column = FindColumn(StringValue::Get(chosen->second));
+	if (auto chosen = NamedParameter(input, prefix + "geometry")) {
+		auto column = FindColumn(StringValue::Get(*chosen));
 		if (bound.types[column].id() != LogicalTypeId::GEOMETRY) {
-			throw BinderException("%s: column \"%s\" of the %s relation is %s, not GEOMETRY; %s", function,
-			                      bound.names[column], side, bound.types[column].ToString(),
+			throw BinderException("%s: column \"%s\" of the %srelation is %s, not GEOMETRY; %s", function,
+			                      bound.names[column], words, bound.types[column].ToString(),
 			                      names.empty() ? "no column is" : "these are: " + names);
 		}
 		return column;
 	}
 	if (candidates.empty()) {
-		throw BinderException("%s: the %s relation has no column of type GEOMETRY; it has %s", function, side,
+		throw BinderException("%s: the %srelation has no column of type GEOMETRY; it has %s", function, words,
 		                      StringUtil::Join(bound.names, ", "));
 	}
 	if (candidates.size() > 1) {
-		throw BinderException(
-		    "%s: the %s relation has several columns of type GEOMETRY; say which with %s_geometry: %s", function, side,
-		    side, names);
+		throw BinderException("%s: the %srelation has several columns of type GEOMETRY; say which with %sgeometry: %s",
+		                      function, words, prefix, names);
 	}
 	return candidates[0];
 }
 
-void RelationArgument::AddParameters(TableFunction &function) {
+void RelationArgument::AddSideParameters(TableFunction &function) {
 	for (auto side : {"left", "right"}) {
 		function.named_parameters[string(side) + "_geometry"] = LogicalType::VARCHAR;
 		function.named_parameters[string(side) + "_columns"] = LogicalType::LIST(LogicalType::VARCHAR);
@@ -156,9 +171,61 @@ void RequireSameCrs(const string &function, const RelationArgument &left, const 
 	}
 }
 
+optional_ptr<const Value> NamedParameter(TableFunctionBindInput &input, const string &name) {
+	auto given = input.named_parameters.find(name);
+	if (given == input.named_parameters.end() || given->second.IsNull()) {
+		return nullptr;
+	}
+	return given->second;
+}
+
+string ChooseWord(TableFunctionBindInput &input, const string &parameter, const vector<string> &words) {
+	auto given = NamedParameter(input, parameter);
+	if (!given) {
+		return words[0];
+	}
+	auto word = StringUtil::Replace(StringUtil::Lower(StringValue::Get(*given)), "_", "");
+	for (auto &known : words) {
+		if (word == known) {
+			return known;
+		}
+	}
+	throw BinderException("%s: %s is one of %s, not '%s'", input.table_function.name, parameter,
+	                      StringUtil::Join(words, ", "), StringValue::Get(*given));
+}
+
+vector<string> NamesOf(const string &function, const string &parameter, const Value &value) {
+	vector<Value> values {value};
+	if (value.type().id() == LogicalTypeId::LIST) {
+		values = ListValue::GetChildren(value);
+	}
+	vector<string> names;
+	for (auto &name : values) {
+		if (name.IsNull()) {
+			throw BinderException("%s: a name in %s is NULL", function, parameter);
+		}
+		if (name.type().id() != LogicalTypeId::VARCHAR) {
+			throw BinderException("%s: %s is a name or a list of names, not %s", function, parameter,
+			                      value.type().ToString());
+		}
+		names.push_back(StringValue::Get(name));
+	}
+	return names;
+}
+
+string QuotedName(const string &name) {
+	return KeywordHelper::WriteQuoted(name, '"');
+}
+
+unique_ptr<TableRef> ReplaceByQuery(ClientContext &context, const string &function, const string &query) {
+	Parser parser(context.GetParserOptions());
+	parser.ParseQuery(query);
+	auto statement = unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0]));
+	return make_uniq<SubqueryRef>(std::move(statement), function);
+}
+
 void RegisterRelationFunction(ExtensionLoader &loader, TableFunction function, vector<string> parameter_names,
                               string description, vector<string> examples) {
-	RelationArgument::AddParameters(function);
 	FunctionDescription described;
 	described.parameter_types = function.arguments;
 	described.parameter_names = std::move(parameter_names);

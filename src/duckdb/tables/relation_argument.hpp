@@ -1,8 +1,8 @@
 //===----------------------------------------------------------------------===//
 // duckdb/tables/relation_argument.hpp
 //
-// Table functions over two relations. DuckDB gives a table function one relation at most, so both are text: the name of a
-// table or view, or a query.
+// Table functions over relations. DuckDB gives a table function one relation at most, and no names of its columns to
+// choose from, so they are text: the name of a table or view, or a query.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace duckdb {
 
-//! One side, bound: which of its columns is the geometry, and which come out
+//! One relation, bound: which of its columns is the geometry, and which come out
 class RelationArgument {
 public:
-	//! `side` is left or right, and begins the names of its parameters
+	//! `side` is left or right, and begins the names of its parameters; empty where there is one relation only
 	RelationArgument(ClientContext &context, TableFunctionBindInput &input, string side, const Value &text);
 
 	const string side;
@@ -28,14 +28,22 @@ public:
 	idx_t geometry;
 	vector<idx_t> columns;
 
+	idx_t FindColumn(const string &name) const;
+	//! Has all columns but the geometry come out where none were chosen
+	void DefaultToAllColumns(TableFunctionBindInput &input);
+	//! (SELECT .. FROM ..): the number of a row as r, the geometry as g, and c0, c1 .. for the columns that come out
+	string NumberedRows() const;
+
 	//! left_geometry, left_columns and so on
-	static void AddParameters(TableFunction &function);
+	static void AddSideParameters(TableFunction &function);
 
 private:
 	const string function;
+	//! "left " and "left_"
+	const string words;
+	const string prefix;
 
 	void Bind(ClientContext &context, Binder &parent);
-	idx_t FindColumn(const string &name) const;
 	idx_t FindGeometry(TableFunctionBindInput &input) const;
 };
 
@@ -45,7 +53,18 @@ vector<string> OutputNames(const string &function, vector<string> own, const Rel
 //! Throws where the sides are in different coordinate reference systems
 void RequireSameCrs(const string &function, const RelationArgument &left, const RelationArgument &right);
 
-//! Adds a function of two relations to the catalog; `examples` stand after SELECT
+//! A named parameter, or nothing where it is not given or NULL
+optional_ptr<const Value> NamedParameter(TableFunctionBindInput &input, const string &name);
+//! A named parameter that is one of a few words; the first where it is not given
+string ChooseWord(TableFunctionBindInput &input, const string &parameter, const vector<string> &words);
+//! The names in a value that is one or a list of them
+vector<string> NamesOf(const string &function, const string &parameter, const Value &value);
+//! As it stands in a query
+string QuotedName(const string &name);
+//! A query as what a table function stands for
+unique_ptr<TableRef> ReplaceByQuery(ClientContext &context, const string &function, const string &query);
+
+//! Adds a function of relations to the catalog; `examples` stand after SELECT
 void RegisterRelationFunction(ExtensionLoader &loader, TableFunction function, vector<string> parameter_names,
                               string description, vector<string> examples);
 

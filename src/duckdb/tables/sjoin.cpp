@@ -1,64 +1,23 @@
 #include "duckdb/tables/tables.hpp"
 
-#include "duckdb/parser/keyword_helper.hpp"
-#include "duckdb/parser/parser.hpp"
-#include "duckdb/parser/statement/select_statement.hpp"
-#include "duckdb/parser/tableref/subqueryref.hpp"
 #include "duckdb/tables/relation_argument.hpp"
 
 namespace duckdb {
 
 namespace {
 
-constexpr const char *PREDICATES[] = {"intersects", "within",           "contains",      "covers", "coveredby",
-                                      "touches",    "crosses",          "overlaps",      "equals", "disjoint",
-                                      "dwithin",    "containsproperly", "withinproperly"};
-constexpr const char *KINDS[] = {"inner", "left", "semi", "anti"};
-
-//! A named parameter that is one of a few words
-template <size_t COUNT>
-string Choose(TableFunctionBindInput &input, const string &parameter, const char *const (&words)[COUNT]) {
-	auto given = input.named_parameters.find(parameter);
-	if (given == input.named_parameters.end() || given->second.IsNull()) {
-		return words[0];
-	}
-	auto word = StringUtil::Replace(StringUtil::Lower(StringValue::Get(given->second)), "_", "");
-	string all;
-	for (auto known : words) {
-		if (word == known) {
-			return known;
-		}
-		all += (all.empty() ? "" : ", ") + string(known);
-	}
-	throw BinderException("%s: %s is one of %s, not '%s'", input.table_function.name, parameter, all,
-	                      StringValue::Get(given->second));
-}
-
-string Quoted(const string &name) {
-	return KeywordHelper::WriteQuoted(name, '"');
-}
-
-//! The rows of one side with their numbers: r, g, and c0, c1 .. for the columns that come out
-string Numbered(const RelationArgument &relation) {
-	auto &names = relation.bound.names;
-	auto result = "(SELECT row_number() OVER () - 1 AS r, " + Quoted(names[relation.geometry]) + " AS g";
-	for (idx_t i = 0; i < relation.columns.size(); i++) {
-		result += ", " + Quoted(names[relation.columns[i]]) + " AS c" + to_string(i);
-	}
-	return result + " FROM " + relation.ref->ToString() + ")";
-}
-
 unique_ptr<TableRef> BindSjoin(ClientContext &context, TableFunctionBindInput &input) {
 	auto &function = input.table_function.name;
-	auto predicate = Choose(input, "predicate", PREDICATES);
-	auto how = Choose(input, "how", KINDS);
+	auto predicate = ChooseWord(input, "predicate",
+	                            {"intersects", "within", "contains", "covers", "coveredby", "touches", "crosses",
+	                             "overlaps", "equals", "disjoint", "dwithin", "containsproperly", "withinproperly"});
+	auto how = ChooseWord(input, "how", {"inner", "left", "semi", "anti"});
 	bool by_distance = predicate == "dwithin";
 	bool only_left = how == "semi" || how == "anti";
 	string limit;
-	auto distance = input.named_parameters.find("distance");
-	if (distance != input.named_parameters.end() && !distance->second.IsNull()) {
+	if (auto distance = NamedParameter(input, "distance")) {
 		// As text it is read back as the same number
-		limit = ", '" + distance->second.ToString() + "'::DOUBLE";
+		limit = ", '" + distance->ToString() + "'::DOUBLE";
 	}
 	if (by_distance == limit.empty()) {
 		throw BinderException("%s: distance is needed with predicate := 'dwithin', and with no other", function);
@@ -89,15 +48,12 @@ unique_ptr<TableRef> BindSjoin(ClientContext &context, TableFunctionBindInput &i
 	}
 	string select;
 	for (idx_t i = 0; i < values.size(); i++) {
-		select += (i == 0 ? "" : ", ") + values[i] + " AS " + Quoted(names[i]);
+		select += (i == 0 ? "" : ", ") + values[i] + " AS " + QuotedName(names[i]);
 	}
 	// The vibe_ names are ours, whatever else is loaded
-	auto query = "SELECT " + select + " FROM " + Numbered(left) + " AS l " + StringUtil::Upper(how) + " JOIN " +
-	             Numbered(right) + " AS r ON vibe_" + predicate + "(l.g, r.g" + limit + ")";
-	Parser parser(context.GetParserOptions());
-	parser.ParseQuery(query);
-	auto statement = unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0]));
-	return make_uniq<SubqueryRef>(std::move(statement), function);
+	auto query = "SELECT " + select + " FROM " + left.NumberedRows() + " AS l " + StringUtil::Upper(how) + " JOIN " +
+	             right.NumberedRows() + " AS r ON vibe_" + predicate + "(l.g, r.g" + limit + ")";
+	return ReplaceByQuery(context, function, query);
 }
 
 } // namespace
@@ -108,6 +64,7 @@ void RegisterSjoin(ExtensionLoader &loader) {
 	function.named_parameters["predicate"] = LogicalType::VARCHAR;
 	function.named_parameters["how"] = LogicalType::VARCHAR;
 	function.named_parameters["distance"] = LogicalType::DOUBLE;
+	RelationArgument::AddSideParameters(function);
 	RegisterRelationFunction(
 	    loader, std::move(function), {"left", "right"},
 	    "The pairs of rows of two relations that meet a spatial `predicate`: 'intersects' where none is given, "

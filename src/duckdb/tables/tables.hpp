@@ -22,6 +22,10 @@ void RegisterMemoryStatus(ExtensionLoader &loader);
 void RegisterKnn(ExtensionLoader &loader);
 //! vibe_sjoin
 void RegisterSjoin(ExtensionLoader &loader);
+//! vibe_dissolve
+void RegisterDissolve(ExtensionLoader &loader);
+//! vibe_overlay
+void RegisterOverlayTable(ExtensionLoader &loader);
 //! vibe_timeline
 void RegisterTimeline(ExtensionLoader &loader);
 

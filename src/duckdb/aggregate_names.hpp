@@ -1,0 +1,19 @@
+//===----------------------------------------------------------------------===//
+// duckdb/aggregate_names.hpp
+//
+// DuckDB merges scalar functions of one name, but a second aggregate of a name makes the LOAD that brings it fail. So the
+// ST_ names of aggregates that `spatial` has too are ours only until it is loaded.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/function/aggregate_function.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+
+namespace duckdb {
+
+//! Takes the aggregates of these names that were bound by `bind` out of the catalog when `spatial` begins to load, and
+//! puts back what is missing should that fail
+void YieldAggregates(ExtensionLoader &loader, vector<string> names, bind_aggregate_function_t bind);
+
+} // namespace duckdb

@@ -1,0 +1,392 @@
+#include "duckdb/functions/functions.hpp"
+
+#include "duckdb/aggregate_names.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/crs.hpp"
+#include "duckdb/function_builder.hpp"
+#include "duckdb/operators/overlay_work.hpp"
+#include "duckdb/wkb_output.hpp"
+
+namespace duckdb {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Bind
+//===----------------------------------------------------------------------===//
+//! What a thread keeps from group to group
+struct AggregateScratch {
+	explicit AggregateScratch(ClientContext &context) : overlay(context) {
+	}
+	vector<vibespatial::WkbSlice> members;
+	OverlayWork overlay;
+};
+
+//! Those that no thread is using. DuckDB gives the callbacks of an aggregate nowhere else to keep them.
+class ScratchPool {
+public:
+	explicit ScratchPool(ClientContext &context) : context(context) {
+	}
+	unique_ptr<AggregateScratch> Take() {
+		lock_guard<mutex> guard(lock);
+		if (idle.empty()) {
+			return make_uniq<AggregateScratch>(context);
+		}
+		auto scratch = std::move(idle.back());
+		idle.pop_back();
+		return scratch;
+	}
+	void Give(unique_ptr<AggregateScratch> scratch) {
+		// Memory that DuckDB has not counted is not kept
+		constexpr idx_t KEPT = 1 << 20;
+		if (scratch->overlay.Memory() + scratch->members.capacity() * sizeof(scratch->members[0]) > KEPT) {
+			return;
+		}
+		lock_guard<mutex> guard(lock);
+		idle.push_back(std::move(scratch));
+	}
+
+private:
+	ClientContext &context;
+	mutex lock;
+	vector<unique_ptr<AggregateScratch>> idle;
+};
+
+struct AggregateBindData : public FunctionData {
+	AggregateBindData(ClientContext &context, string name_p)
+	    : context(context), name(std::move(name_p)), pool(make_shared_ptr<ScratchPool>(context)) {
+	}
+	ClientContext &context;
+	const string name;
+	shared_ptr<ScratchPool> pool;
+
+	unique_ptr<FunctionData> Copy() const override {
+		return make_uniq<AggregateBindData>(context, name);
+	}
+	bool Equals(const FunctionData &other) const override {
+		return name == other.Cast<AggregateBindData>().name;
+	}
+};
+
+unique_ptr<FunctionData> BindAggregate(ClientContext &context, AggregateFunction &function,
+                                       vector<unique_ptr<Expression>> &arguments) {
+	PropagateCrs(function, arguments);
+	return make_uniq<AggregateBindData>(context, function.name);
+}
+
+const AggregateBindData &Bound(const AggregateInputData &input) {
+	return input.bind_data->Cast<AggregateBindData>();
+}
+
+//===----------------------------------------------------------------------===//
+// The box of all
+//===----------------------------------------------------------------------===//
+struct ExtentAggregate {
+	using State = vibe::Box;
+
+	template <class STATE>
+	static void Initialize(STATE &state) {
+		state = vibe::Box::Empty();
+	}
+	static bool IgnoreNull() {
+		return true;
+	}
+	template <class INPUT, class STATE, class OP>
+	static void Operation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input) {
+		vibe::Box box;
+		WithFunctionName(Bound(input.input).name, [&]() { vibespatial::WkbBounds(WkbData(wkb), wkb.GetSize(), box); });
+		state.Add(box);
+	}
+	template <class INPUT, class STATE, class OP>
+	static void ConstantOperation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input, idx_t) {
+		Operation<INPUT, STATE, OP>(state, wkb, input);
+	}
+	template <class STATE, class OP>
+	static void Combine(const STATE &source, STATE &target, AggregateInputData &) {
+		target.Add(source);
+	}
+	template <class RESULT, class STATE>
+	static void Finalize(STATE &state, RESULT &target, AggregateFinalizeData &finalize) {
+		if (!(state.min_x <= state.max_x && state.min_y <= state.max_y)) {
+			finalize.ReturnNull();
+			return;
+		}
+		target = EmitWkb(finalize.result, ENVELOPE_SIZE,
+		                 [&](WkbOutput out) { PutEnvelope(out, state.min_x, state.min_y, state.max_x, state.max_y); });
+	}
+
+	static AggregateFunction Function() {
+		auto function = AggregateFunction::UnaryAggregate<State, string_t, string_t, ExtentAggregate>(
+		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
+		function.SetBindCallback(BindAggregate);
+		function.SetOrderDependent(AggregateOrderDependent::NOT_ORDER_DEPENDENT);
+		function.SetDistinctDependent(AggregateDistinctDependent::NOT_DISTINCT_DEPENDENT);
+		return function;
+	}
+};
+
+//===----------------------------------------------------------------------===//
+// Geometries of all
+//===----------------------------------------------------------------------===//
+//! A geometry of a group in the aggregate's arena, which DuckDB counts. The WKB follows.
+struct Member {
+	Member *next;
+	idx_t size;
+
+	const uint8_t *Data() const {
+		return reinterpret_cast<const uint8_t *>(this + 1);
+	}
+};
+
+//! A group: its members as they came
+struct MemberList {
+	Member *first;
+	Member *last;
+
+	void Append(Member *begin, Member *end) {
+		(last ? last->next : first) = begin;
+		last = end;
+	}
+	void Add(ArenaAllocator &arena, const void *data, idx_t size) {
+		auto member = reinterpret_cast<Member *>(arena.AllocateAligned(sizeof(Member) + size));
+		member->next = nullptr;
+		member->size = size;
+		memcpy(member + 1, data, size);
+		Append(member, member);
+	}
+};
+
+//! The rows of a window's partition
+struct PartitionRows {
+	//! One for each row; no data for NULL and for what FILTER leaves out
+	const vibespatial::WkbSlice *rows;
+};
+static_assert(sizeof(PartitionRows) <= sizeof(MemberList), "it lies in the state of the partition");
+
+//! The geometry of scratch.members, of which there is at least one, as a string of `result`
+using make_geometry_t = string_t (*)(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result);
+
+//! An aggregate that keeps all geometries of a group and makes one of them at the end
+template <make_geometry_t MAKE>
+struct GeometryAggregate {
+	template <class STATE>
+	static void Initialize(STATE &state) {
+		state.first = nullptr;
+		state.last = nullptr;
+	}
+	static bool IgnoreNull() {
+		return true;
+	}
+	template <class INPUT, class STATE, class OP>
+	static void Operation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input) {
+		state.Add(input.input.allocator, wkb.GetData(), wkb.GetSize());
+	}
+	template <class INPUT, class STATE, class OP>
+	static void ConstantOperation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input, idx_t count) {
+		for (idx_t i = 0; i < count; i++) {
+			Operation<INPUT, STATE, OP>(state, wkb, input);
+		}
+	}
+	template <class STATE, class OP>
+	static void Combine(const STATE &source, STATE &target, AggregateInputData &input) {
+		if (!source.first) {
+			return;
+		}
+		if (input.combine_type == AggregateCombineType::ALLOW_DESTRUCTIVE) {
+			// The arenas of both live until the end
+			target.Append(source.first, source.last);
+			return;
+		}
+		const auto last = source.last;
+		for (auto member = source.first;; member = member->next) {
+			target.Add(input.allocator, member->Data(), member->size);
+			if (member == last) {
+				return;
+			}
+		}
+	}
+	template <class RESULT, class STATE>
+	static void Finalize(STATE &state, RESULT &target, AggregateFinalizeData &finalize) {
+		if (!state.first) {
+			finalize.ReturnNull();
+			return;
+		}
+		target = Make(Bound(finalize.input), finalize.result, [&](vector<vibespatial::WkbSlice> &members) {
+			for (auto member = state.first; member; member = member->next) {
+				members.push_back(vibespatial::WkbSlice {member->Data(), member->size});
+			}
+		});
+	}
+
+	// A segment tree would copy the rows of a frame for every row; here they are kept once for the whole partition
+	static void InitWindow(AggregateInputData &input, const WindowPartitionInput &partition, data_ptr_t state) {
+		auto rows = reinterpret_cast<vibespatial::WkbSlice *>(
+		    input.allocator.AllocateAligned(MaxValue<idx_t>(partition.count, 1) * sizeof(vibespatial::WkbSlice)));
+		reinterpret_cast<PartitionRows *>(state)->rows = rows;
+		ColumnDataScanState scan;
+		DataChunk chunk;
+		partition.inputs->InitializeScan(scan, partition.column_ids);
+		partition.inputs->InitializeScanChunk(scan, chunk);
+		idx_t row = 0;
+		while (partition.inputs->Scan(scan, chunk)) {
+			UnifiedVectorFormat format;
+			chunk.data[0].ToUnifiedFormat(chunk.size(), format);
+			auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
+			for (idx_t i = 0; i < chunk.size(); i++, row++) {
+				const auto index = format.sel->get_index(i);
+				rows[row] = vibespatial::WkbSlice {nullptr, 0};
+				if (format.validity.RowIsValid(index) && partition.filter_mask.RowIsValid(row)) {
+					auto &wkb = geometries[index];
+					auto copy = input.allocator.Allocate(wkb.GetSize());
+					memcpy(copy, wkb.GetData(), wkb.GetSize());
+					rows[row] = vibespatial::WkbSlice {copy, wkb.GetSize()};
+				}
+			}
+		}
+	}
+	static void Window(AggregateInputData &input, const WindowPartitionInput &, const_data_ptr_t partition, data_ptr_t,
+	                   const SubFrames &frames, Vector &result, idx_t row) {
+		auto rows = reinterpret_cast<const PartitionRows *>(partition)->rows;
+		bool any = false;
+		for (auto &frame : frames) {
+			for (auto i = frame.start; i < frame.end && !any; i++) {
+				any = rows[i].data != nullptr;
+			}
+		}
+		if (!any) {
+			FlatVector::SetNull(result, row, true);
+			return;
+		}
+		FlatVector::GetData<string_t>(result)[row] =
+		    Make(Bound(input), result, [&](vector<vibespatial::WkbSlice> &members) {
+			    for (auto &frame : frames) {
+				    for (auto i = frame.start; i < frame.end; i++) {
+					    if (rows[i].data) {
+						    members.push_back(rows[i]);
+					    }
+				    }
+			    }
+		    });
+	}
+
+	static AggregateFunction Function() {
+		auto function = AggregateFunction::UnaryAggregate<MemberList, string_t, string_t, GeometryAggregate>(
+		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
+		function.SetBindCallback(BindAggregate);
+		function.SetWindowInitCallback(InitWindow);
+		function.SetWindowCallback(Window);
+		return function;
+	}
+
+private:
+	template <class FILL>
+	static string_t Make(const AggregateBindData &bind, Vector &result, FILL &&fill) {
+		CancelPoll(bind.context)();
+		auto scratch = bind.pool->Take();
+		scratch->members.clear();
+		fill(scratch->members);
+		auto made = WithFunctionName(bind.name, [&]() { return MAKE(bind, *scratch, result); });
+		bind.pool->Give(std::move(scratch));
+		return made;
+	}
+};
+
+string_t MakeCollection(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
+	return EmitWkb(result, vibespatial::Collect(scratch.members));
+}
+
+string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
+	scratch.overlay.Begin();
+	for (auto member : scratch.members) {
+		scratch.overlay.Add(vibespatial::Overlay::LEFT, member);
+	}
+	return EmitRow(result, scratch.overlay.Run(vibespatial::OverlayRule {}));
+}
+
+//! Pair by pair, from the smallest on, so that the order of the rows does not matter: polygons may have lines and points in common
+string_t MakeIntersection(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result) {
+	auto &members = scratch.members;
+	auto &overlay = scratch.overlay;
+	std::sort(members.begin(), members.end(), [](vibespatial::WkbSlice left, vibespatial::WkbSlice right) {
+		return left.size != right.size ? left.size < right.size : memcmp(left.data, right.data, left.size) < 0;
+	});
+	vibespatial::OverlayRule rule;
+	overlay.Begin();
+	overlay.Add(vibespatial::Overlay::LEFT, members[0]);
+	auto common = vibespatial::WriteWkb(overlay.Run(rule), 0);
+	rule.op = vibespatial::OverlayOp::INTERSECTION;
+	for (idx_t i = 1; i < members.size(); i++) {
+		CancelPoll(bind.context)();
+		overlay.Begin();
+		overlay.Add(vibespatial::Overlay::LEFT,
+		            vibespatial::WkbSlice {reinterpret_cast<const uint8_t *>(common.data()), common.size()});
+		overlay.Add(vibespatial::Overlay::RIGHT, members[i]);
+		common = vibespatial::WriteWkb(overlay.Run(rule), 0);
+	}
+	return EmitWkb(result, common);
+}
+
+//===----------------------------------------------------------------------===//
+// Into the catalog
+//===----------------------------------------------------------------------===//
+//! The ST_ names are remembered
+class AggregateRegistration {
+public:
+	explicit AggregateRegistration(ExtensionLoader &loader) : loader(loader) {
+	}
+	//! `example`: rows after VALUES and what is made of them
+	void Add(const string &name, const string &description, const string &values, const string &example,
+	         AggregateFunction function) {
+		SqlFunction(name, description)
+		    .Category("aggregate")
+		    .Example("(SELECT " + name + "(g) FROM (VALUES " + values + ") t(g))", example)
+		    .Aggregate({{"geom", LogicalType::GEOMETRY()}}, std::move(function))
+		    .Register(loader);
+		names.push_back(name);
+	}
+	//! For aggregates that neither the order nor repeats of rows change
+	void AddSet(const string &name, const string &description, const string &values, const string &example,
+	            AggregateFunction function) {
+		function.SetOrderDependent(AggregateOrderDependent::NOT_ORDER_DEPENDENT);
+		function.SetDistinctDependent(AggregateDistinctDependent::NOT_DISTINCT_DEPENDENT);
+		Add(name, description, values, example, std::move(function));
+	}
+	vector<string> names;
+
+private:
+	ExtensionLoader &loader;
+};
+
+} // namespace
+
+void RegisterAggregates(ExtensionLoader &loader) {
+	AggregateRegistration registration(loader);
+	const string points = "('POINT (0 1)'::GEOMETRY), ('POINT (2 3)')";
+	const string squares = "(ST_MakeEnvelope(0, 0, 2, 1)), (ST_MakeEnvelope(1, 0, 3, 1))";
+	const string box = "POLYGON ((0 1, 0 3, 2 3, 2 1, 0 1))";
+	for (auto name : {"ST_Extent_Agg", "ST_Envelope_Agg"}) {
+		registration.AddSet(name,
+		                    "The smallest rectangle around all geometries, as a polygon; NULL where there is no "
+		                    "vertex.",
+		                    points, box, ExtentAggregate::Function());
+	}
+	registration.Add("ST_Collect_Agg",
+	                 "All geometries in one: a multi geometry of points, of lines or of polygons, else a "
+	                 "collection. EMPTY ones are left out, nothing is merged.",
+	                 points, "MULTIPOINT (0 1, 2 3)", GeometryAggregate<MakeCollection>::Function());
+	registration.AddSet("ST_Union_Agg",
+	                    "The union of all geometries: what lies in any of them, without overlaps or inner edges. "
+	                    "EMPTY ones add nothing.",
+	                    squares, "POLYGON ((0 0, 1 0, 2 0, 3 0, 3 1, 2 1, 1 1, 0 1, 0 0))",
+	                    GeometryAggregate<MakeUnion>::Function());
+	registration.AddSet("ST_CoverageUnion_Agg",
+	                    "The union of the polygons of a coverage, which share edges and do not overlap. The same as "
+	                    "ST_Union_Agg, also for what is no coverage.",
+	                    "(ST_MakeEnvelope(0, 0, 1, 1)), (ST_MakeEnvelope(1, 0, 2, 1))",
+	                    "POLYGON ((0 0, 1 0, 2 0, 2 1, 1 1, 0 1, 0 0))", GeometryAggregate<MakeUnion>::Function());
+	registration.AddSet("ST_Intersection_Agg", "What lies in every one of the geometries.", squares,
+	                    "POLYGON ((1 0, 2 0, 2 1, 1 1, 1 0))", GeometryAggregate<MakeIntersection>::Function());
+	YieldAggregates(loader, std::move(registration.names), BindAggregate);
+}
+
+} // namespace duckdb
