@@ -37,9 +37,8 @@ public:
 		return scratch;
 	}
 	void Give(unique_ptr<AggregateScratch> scratch) {
-		// Memory that DuckDB has not counted is not kept
-		constexpr idx_t KEPT = 1 << 20;
-		if (scratch->overlay.Memory() + scratch->members.capacity() * sizeof(scratch->members[0]) > KEPT) {
+		// One that has grown large is not kept
+		if (scratch->overlay.IsLarge() || scratch->members.capacity() > STANDARD_VECTOR_SIZE) {
 			return;
 		}
 		lock_guard<mutex> guard(lock);

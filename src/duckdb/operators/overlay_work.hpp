@@ -14,47 +14,50 @@ namespace duckdb {
 //! The overlays of one thread, one after the other. Large ones run on all threads, with their memory counted by DuckDB.
 class OverlayWork {
 public:
-	explicit OverlayWork(ClientContext &context) : context(context) {
+	explicit OverlayWork(ClientContext &context) : context(context), overlay(make_uniq<vibespatial::Overlay>()) {
 	}
 
 	//! Forgets what was added and not run
 	void Begin() {
-		overlay.Clear();
-		memory.reset();
+		if (IsLarge()) {
+			// Memory that is not counted any more is not kept
+			overlay = make_uniq<vibespatial::Overlay>();
+			output = vibespatial::GeometryBatch();
+			memory.reset();
+		}
+		overlay->Clear();
 		bytes = 0;
 		counted = 0;
 	}
 	//! May throw vibespatial::GeometryError
 	void Add(vibespatial::Overlay::Side side, vibespatial::WkbSlice geometry) {
-		overlay.AddWkb(side, geometry.data, geometry.size);
+		overlay->AddWkb(side, geometry.data, geometry.size);
 		bytes += geometry.size;
 		if (bytes - counted >= LARGE) {
-			Count(overlay.Memory());
+			Count(overlay->Memory());
 		}
 	}
 	//! The result, until the next call
 	const vibespatial::GeometryBatch &Run(const vibespatial::OverlayRule &rule) {
 		output.Clear();
-		if (bytes < LARGE) {
+		if (!IsLarge()) {
 			vibespatial::Serial serial;
-			overlay.Run(rule, serial, output);
-		} else {
-			Count(overlay.Memory() * RUN_FACTOR);
-			TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { overlay.Run(rule, parallel, output); });
-			memory.reset();
+			overlay->Run(rule, serial, output);
+			return output;
 		}
+		Count(overlay->Memory() + bytes * RUN_FACTOR);
+		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
 		return output;
 	}
-	//! Bytes kept for the next one
-	idx_t Memory() const {
-		return overlay.Memory();
+	bool IsLarge() const {
+		return bytes >= LARGE;
 	}
 
 private:
 	//! Bytes of WKB from which on other threads are called
-	static constexpr idx_t LARGE = 1 << 20;
-	//! Memory while it runs, by that of what was added
-	static constexpr idx_t RUN_FACTOR = 4;
+	static constexpr idx_t LARGE = 1 << 18;
+	//! Bytes of memory for each of WKB while it runs: about what was seen of layers of a million vertices
+	static constexpr idx_t RUN_FACTOR = 12;
 
 	void Count(idx_t size) {
 		CancelPoll(context)();
@@ -66,7 +69,7 @@ private:
 	}
 
 	ClientContext &context;
-	vibespatial::Overlay overlay;
+	unique_ptr<vibespatial::Overlay> overlay;
 	vibespatial::GeometryBatch output;
 	//! Of WKB since Begin, and when memory was last counted
 	idx_t bytes = 0;

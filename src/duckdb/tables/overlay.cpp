@@ -29,7 +29,7 @@ public:
 	//! Likewise
 	string RightOnly() const {
 		return Kept("SELECT " + Nulls(left) + Columns("r", right) + Remains("r") +
-		                "(SELECT max(vibe_dimension(g)) FROM l) AS d FROM r " + Others("r", "l"),
+		                "(SELECT coalesce(max(vibe_dimension(g)), 0) FROM l) AS d FROM r " + Others("r", "l"),
 		            keep_type);
 	}
 
