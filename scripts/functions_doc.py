@@ -19,7 +19,7 @@ HEADER = """# Functions
 Every `ST_X` exists also as `vibe_x` (`ST_MakeEnvelope`: `vibe_makeenvelope`). Beside DuckDB's `spatial` extension the `ST_`
 names it has are its own, whichever was loaded first; the `vibe_` names are always these.
 
-NULL in any argument gives NULL. EMPTY is not NULL. A result has the coordinate reference system of its arguments;
+NULL in any argument gives NULL; aggregates leave NULL out. EMPTY is not NULL. A result has the coordinate reference system of its arguments;
 arguments in different ones are refused.
 
 This page is generated: `scripts/functions_doc.py build/release/vibespatial.duckdb_extension`.
@@ -34,8 +34,10 @@ CATEGORIES = {
     "validity": "Validity",
     "construction": "Constructors",
     "constructive": "Constructive",
+    "overlay": "Overlay",
+    "aggregate": "Aggregates",
     "conversion": "Conversion",
-    "relation": "Joins and neighbours",
+    "relation": "Tables: joins, neighbours, layers",
     "information": "About the extension",
     "diagnostic": "Diagnostics",
 }
@@ -68,7 +70,7 @@ def section(name, overloads, aliases):
         parameters = [f"{parameter} {kind}" for parameter, kind in zip(overload["parameters"], overload["parameter_types"])]
         if overload["categories"] == ["relation"]:
             # after the relations and k come the named ones, in no order
-            named = len(parameters) - (3 if name == "vibe_knn" else 2)
+            named = len(parameters) - {"vibe_knn": 3, "vibe_dissolve": 1}.get(name, 2)
             parameters = parameters[:-named] + sorted(text.replace(" ", " := ", 1) for text in parameters[-named:])
         parameters = ", ".join(parameters)
         kind = "ENUM" if overload["return_type"] == "ANY" else overload["return_type"]

@@ -40,12 +40,21 @@ public:
 			set.DropEntry(transaction, aggregate, false, true);
 		}
 	}
-	void OnExtensionLoaded(DatabaseInstance &, const string &name) override {
-		if (name == "spatial") {
-			taken.clear();
-		}
+	void OnExtensionLoaded(DatabaseInstance &db, const string &name) override {
+		PutBack(db, name);
 	}
 	void OnExtensionLoadFail(DatabaseInstance &db, const string &name, const ErrorData &) override {
+		PutBack(db, name);
+	}
+
+private:
+	static CatalogSet &Aggregates(DatabaseInstance &db, CatalogTransaction &transaction) {
+		auto &schema = Catalog::GetSystemCatalog(db).GetSchema(transaction, DEFAULT_SCHEMA);
+		return schema.Cast<DuckSchemaEntry>().GetCatalogSet(CatalogType::AGGREGATE_FUNCTION_ENTRY);
+	}
+
+	//! Those whose names are free
+	void PutBack(DatabaseInstance &db, const string &name) {
 		if (name != "spatial") {
 			return;
 		}
@@ -54,12 +63,6 @@ public:
 			Catalog::GetSystemCatalog(db).CreateFunction(transaction, info);
 		}
 		taken.clear();
-	}
-
-private:
-	static CatalogSet &Aggregates(DatabaseInstance &db, CatalogTransaction &transaction) {
-		auto &schema = Catalog::GetSystemCatalog(db).GetSchema(transaction, DEFAULT_SCHEMA);
-		return schema.Cast<DuckSchemaEntry>().GetCatalogSet(CatalogType::AGGREGATE_FUNCTION_ENTRY);
 	}
 
 	const vector<string> names;

@@ -12,8 +12,8 @@
 
 namespace duckdb {
 
-//! Takes the aggregates of these names that were bound by `bind` out of the catalog when `spatial` begins to load, and
-//! puts back what is missing should that fail
+//! Takes the aggregates of these names that are bound by `bind` out of the catalog when `spatial` begins to load, and puts
+//! back what it has not brought, which is all of them should it fail
 void YieldAggregates(ExtensionLoader &loader, vector<string> names, bind_aggregate_function_t bind);
 
 } // namespace duckdb

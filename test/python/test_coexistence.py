@@ -34,6 +34,9 @@ def test_all_functions_of_both(both, connect, spatial_path):
     with connect(load=False) as alone:
         alone.execute(f"LOAD '{spatial_path}'")
         theirs = set(signatures(alone))
+    # An aggregate of a name that both have is one of them
+    names = {name for name, kind, *_ in theirs if kind == "aggregate"}
+    ours = {entry for entry in ours if entry[0] not in names}
     assert set(signatures(both)) == ours | theirs
 
 
@@ -91,6 +94,76 @@ def test_what_only_one_has(both):
 )
 def test_mixed_calls(both, expression, expected):
     assert value(both, expression) == expected
+
+
+AGGREGATES = ["ST_Union_Agg", "ST_CoverageUnion_Agg", "ST_Intersection_Agg", "ST_Extent_Agg", "ST_Envelope_Agg"]
+
+
+def owner(connection, name):
+    """Whose aggregate it is: the parameters of ours have names"""
+    query = "SELECT parameters FROM duckdb_functions() WHERE function_name = ? AND function_type = 'aggregate'"
+    (parameters,), = connection.execute(query, [name]).fetchall()
+    return {"geom": "vibespatial", "col0": "spatial"}[parameters[0]]
+
+
+def test_aggregates_of_spatial_are_its_own(both):
+    assert [owner(both, name) for name in AGGREGATES] == ["spatial"] * 5
+    assert owner(both, "ST_Collect_Agg") == "vibespatial"
+    # Its union of no rows is a collection, ours is NULL
+    rows = "FROM (SELECT ST_Point(1, 2) AS g LIMIT 0)"
+    assert value(both, f"ST_AsText(ST_Union_Agg(g)) {rows}") == "GEOMETRYCOLLECTION EMPTY"
+    assert value(both, f"vibe_union_agg(g) {rows}") is None
+    squares = "FROM (VALUES (ST_MakeEnvelope(0, 0, 2, 2)), (ST_MakeEnvelope(1, 1, 3, 3))) t(g)"
+    for name in AGGREGATES:
+        own = "vibe_" + name.removeprefix("ST_").lower()
+        if name != "ST_CoverageUnion_Agg":  # which is wrong where there is no coverage
+            assert value(both, f"ST_Equals({name}(g), {own}(g)) {squares}") is True, name
+
+
+def test_aggregates_alone(connect):
+    with connect() as connection:
+        assert [owner(connection, name) for name in AGGREGATES] == ["vibespatial"] * 5
+        assert value(connection, "ST_Union_Agg(g) FROM (SELECT ST_Point(1, 2) AS g LIMIT 0)") is None
+
+
+def test_spatial_comes_while_an_aggregate_is_in_use(connect, spatial_path):
+    with connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT i % 3 AS k, ST_MakeEnvelope(i, 0, i + 2, 1) AS g FROM range(30) r(i)")
+        connection.execute("CREATE VIEW v AS SELECT k, ST_Area(ST_Union_Agg(g)) AS a FROM t GROUP BY k")
+        connection.execute("PREPARE q AS SELECT ST_Area(ST_Union_Agg(g)) FROM t WHERE k < $1")
+        before = connection.execute("FROM v ORDER BY k").fetchall()
+        assert connection.execute("EXECUTE q(9)").fetchone() == (31.0,)
+        result = connection.cursor().execute("SELECT k, ST_Area(ST_Union_Agg(g)) FROM t GROUP BY k ORDER BY k")
+        # In a transaction that began before
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO t SELECT 0, ST_MakeEnvelope(0, 0, 1, 1)")
+        connection.execute(f"LOAD '{spatial_path}'")
+        assert owner(connection, "ST_Union_Agg") == "spatial"
+        connection.execute("COMMIT")
+        assert result.fetchall() == before
+        assert connection.execute("FROM v ORDER BY k").fetchall() == before
+        assert connection.execute("EXECUTE q(9)").fetchone() == (31.0,)
+
+
+def test_aggregates_stay_where_spatial_does_not_come(connect, tmp_path):
+    with connect() as connection:
+        broken = tmp_path / "spatial.duckdb_extension"
+        broken.write_bytes(b"nothing")
+        for _ in range(2):
+            with pytest.raises(duckdb.Error):
+                connection.execute(f"LOAD '{broken}'")
+            assert [owner(connection, name) for name in AGGREGATES] == ["vibespatial"] * 5
+            assert value(connection, "ST_AsText(ST_Union_Agg(ST_Point(1, 2)))") == "POINT (1 2)"
+
+
+def test_spatial_comes_at_the_second_try(connect, spatial_path, tmp_path):
+    with connect() as connection:
+        broken = tmp_path / "spatial.duckdb_extension"
+        broken.write_bytes(b"nothing")
+        with pytest.raises(duckdb.Error):
+            connection.execute(f"LOAD '{broken}'")
+        connection.execute(f"LOAD '{spatial_path}'")
+        assert owner(connection, "ST_Union_Agg") == "spatial"
 
 
 def test_crs(both):

@@ -18,23 +18,32 @@ ST_X ST_Y ST_Z ST_M ST_NPoints ST_NumPoints ST_NumGeometries ST_NGeometries ST_G
 ST_IsValid ST_IsValidReason ST_IsSimple ST_IsClosed ST_IsRing ST_StartPoint ST_EndPoint ST_PointN
 ST_ExteriorRing ST_InteriorRingN ST_NumInteriorRings ST_NInteriorRings ST_Dump
 ST_Boundary ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi ST_ConvexHull ST_Simplify
+ST_Union ST_Intersection ST_Difference ST_SymDifference ST_UnaryUnion
 """.split()
+
+AGGREGATES = ["ST_Union_Agg", "ST_CoverageUnion_Agg", "ST_Intersection_Agg", "ST_Extent_Agg", "ST_Envelope_Agg",
+              "ST_Collect_Agg"]
 
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
           "vibe_memory_status", "vibe_timeline"]
 
-RELATIONS = ["vibe_knn", "vibe_sjoin"]
+EVERY = NAMES + AGGREGATES
+
+# With the names of their relations
+RELATIONS = {"vibe_knn": ["left", "right"], "vibe_sjoin": ["left", "right"], "vibe_overlay": ["left", "right"],
+             "vibe_dissolve": ["relation"]}
 
 # What spatial 1.5.5 does not have
-OURS = {"ST_Relate", "ST_IsValidReason"}
+OURS = {"ST_Relate", "ST_IsValidReason", "ST_UnaryUnion", "ST_Collect_Agg"}
 
 
 def vibe_name(name):
     return "vibe_" + name.removeprefix("ST_").lower()
 
 
-def catalog(connection, name, kind="scalar"):
+def catalog(connection, name, kind=None):
     """The overloads of a function: dictionaries by parameter types"""
+    kind = kind or ("aggregate" if name.lower().endswith("_agg") else "scalar")
     query = """SELECT parameter_types, parameters, return_type, description, examples, categories
                FROM duckdb_functions() WHERE function_name = ? AND function_type = ?"""
     names = [column[0] for column in connection.execute(query, [name, kind]).description]
@@ -55,7 +64,7 @@ def spatial(connect, spatial_path):
         yield connection
 
 
-@pytest.mark.parametrize("name", NAMES + [vibe_name(name) for name in NAMES] + ["vibe_version"])
+@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + ["vibe_version"])
 def test_described(vibe, name):
     overloads = catalog(vibe, name)
     assert overloads, f"{name} is not there"
@@ -67,7 +76,7 @@ def test_described(vibe, name):
         assert overload["examples"] and all(name + "(" in example for example in overload["examples"]), types
 
 
-@pytest.mark.parametrize("name", NAMES + [vibe_name(name) for name in NAMES] + ["vibe_version"])
+@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + ["vibe_version"])
 def test_examples_hold(vibe, name):
     examples = {example for overload in catalog(vibe, name).values() for example in overload["examples"]}
     for example in examples:
@@ -90,15 +99,19 @@ def test_tables_are_described(vibe, name):
 @pytest.mark.parametrize("name", RELATIONS)
 def test_relations_are_described(vibe, name):
     (types, overload), = catalog(vibe, name, "table").items()
-    assert types[:2] == ("VARCHAR", "VARCHAR") and overload["parameters"][:2] == ["left", "right"]
+    relations = RELATIONS[name]
+    assert set(types[:len(relations)]) == {"VARCHAR"} and overload["parameters"][:len(relations)] == relations
     assert overload["description"].endswith(".") and overload["categories"] == ["relation"]
     named = dict(zip(overload["parameters"], types))
-    assert named["left_geometry"] == "VARCHAR" and named["right_columns"] == "VARCHAR[]"
+    if relations == ["left", "right"]:
+        assert named["left_geometry"] == "VARCHAR" and named["right_columns"] == "VARCHAR[]"
+    else:
+        assert named["geometry"] == "VARCHAR"
     for example in overload["examples"]:
         assert len(vibe.execute(f"SELECT {example}").fetchall()) > 1, example
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in OURS])
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in OURS])
 def test_same_signatures_as_spatial(vibe, spatial, name):
     ours, theirs = catalog(vibe, name), catalog(spatial, name)
     assert ours
@@ -110,7 +123,7 @@ def test_same_signatures_as_spatial(vibe, spatial, name):
     assert {types for types in theirs if plain.issuperset(types)} <= set(ours)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_vibe_name_has_the_same_overloads(vibe, name):
     st, own = catalog(vibe, name), catalog(vibe, vibe_name(name))
     assert {types: row["return_type"] for types, row in st.items()} == {
@@ -135,7 +148,7 @@ def test_nothing_else_is_registered(vibe, connect):
     with connect(load=False) as plain:
         before = {row[0] for row in plain.execute(query).fetchall()}
     new = {row[0] for row in vibe.execute(query).fetchall()} - before
-    assert new == set(NAMES) | {vibe_name(name) for name in NAMES} | {"vibe_version"} | set(TABLES) | set(RELATIONS)
+    assert new == set(EVERY) | {vibe_name(name) for name in EVERY} | {"vibe_version"} | set(TABLES) | set(RELATIONS)
 
 
 def test_documentation_is_current(extension):

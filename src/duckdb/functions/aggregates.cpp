@@ -297,7 +297,7 @@ string_t MakeCollection(const AggregateBindData &, AggregateScratch &scratch, Ve
 string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
 	scratch.overlay.Begin();
 	for (auto member : scratch.members) {
-		scratch.overlay.Add(vibespatial::Overlay::LEFT, member);
+		scratch.overlay.AddMembers(vibespatial::Overlay::LEFT, member);
 	}
 	return EmitRow(result, scratch.overlay.Run(vibespatial::OverlayRule {}));
 }

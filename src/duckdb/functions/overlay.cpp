@@ -105,7 +105,7 @@ struct ST_UnaryUnion {
 		auto &overlay = OverlayLocalState::Get(state);
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
 			overlay.Begin();
-			overlay.Add(Overlay::LEFT, Slice(wkb));
+			overlay.AddMembers(Overlay::LEFT, Slice(wkb));
 			return EmitRow(result, overlay.Run(vibespatial::OverlayRule {}));
 		});
 	}

@@ -7,6 +7,7 @@
 #include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/task_parallel.hpp"
 #include "engine/cpu/overlay.hpp"
+#include "geometry/error.hpp"
 #include "geometry/wkb_edit.hpp"
 
 namespace duckdb {
@@ -35,6 +36,24 @@ public:
 		bytes += geometry.size;
 		if (bytes - counted >= LARGE) {
 			Count(overlay->Memory());
+		}
+	}
+	//! Each member of a geometry by itself, so that those that overlap are united
+	void AddMembers(vibespatial::Overlay::Side side, vibespatial::WkbSlice geometry) {
+		idx_t members = 0;
+		try {
+			vibespatial::Dump(geometry, [&](vibespatial::WkbSlice member, const int32_t *, size_t) {
+				members++;
+				Add(side, member);
+			});
+		} catch (const vibespatial::GeometryError &) {
+			// Says which member it is
+			Add(side, geometry);
+			throw;
+		}
+		if (members == 0) {
+			// EMPTY has a type
+			Add(side, geometry);
 		}
 	}
 	//! The result, until the next call
