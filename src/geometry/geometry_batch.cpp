@@ -136,6 +136,31 @@ void GeometryBatch::AddVertices(uint32_t count, const uint8_t *coords, size_t st
 	ring_start.back() += count;
 }
 
+uint32_t GeometryBatch::CopyNodes(const GeometryBatch &from, uint32_t node, uint32_t node_end, uint32_t part) {
+	for (; node < node_end; node++) {
+		BeginNode(from.node_type[node], from.node_children[node]);
+		if (!IsLeaf(from.node_type[node])) {
+			continue;
+		}
+		BeginPart(static_cast<vibe::Family>(from.part_family[part]));
+		for (auto ring = from.part_ring[part]; ring < from.part_ring[part + 1]; ring++) {
+			BeginRing();
+			for (auto i = from.ring_start[ring]; i < from.ring_start[ring + 1]; i++) {
+				AddVertex(from.x[i], from.y[i], NAN_VALUE, NAN_VALUE);
+			}
+		}
+		part++;
+	}
+	return part;
+}
+
+uint32_t GeometryBatch::NodeEnd(uint32_t node) const {
+	for (uint32_t open = 1; open > 0; node++) {
+		open += node_children[node] - 1;
+	}
+	return node;
+}
+
 void GeometryBatch::RequireRoom(size_t more) const {
 	constexpr size_t LIMIT = std::numeric_limits<uint32_t>::max();
 	if (x.size() + more > LIMIT || ring_start.size() + more > LIMIT || node_type.size() + more > LIMIT) {

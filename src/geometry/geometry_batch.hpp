@@ -79,6 +79,11 @@ struct GeometryBatch {
 	//! Vertices as WKB holds them: unaligned little-endian doubles in the row's vertex type, `stride` bytes a vertex
 	void AddVertices(uint32_t count, const uint8_t *coords, size_t stride);
 	void EndRow();
+	//! Adds the nodes [node, node_end) of another batch, and their parts from `part` on, with X and Y only; returns the part
+	//! after them
+	uint32_t CopyNodes(const GeometryBatch &from, uint32_t node, uint32_t node_end, uint32_t part);
+	//! The node after the last one below `node`
+	uint32_t NodeEnd(uint32_t node) const;
 
 	//! Throws GeometryError when the 32-bit offsets would not hold so many nodes, rings or vertices more
 	void RequireRoom(size_t more) const;
