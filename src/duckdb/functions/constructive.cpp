@@ -2,9 +2,15 @@
 
 #include "duckdb/function_builder.hpp"
 #include "duckdb/wkb_output.hpp"
+#include "duckdb/common/vector_operations/senary_executor.hpp"
 #include "engine/cpu/boundary.hpp"
+#include "engine/cpu/buffer.hpp"
 #include "engine/cpu/hull.hpp"
+#include "engine/cpu/make_valid.hpp"
+#include "engine/cpu/node_lines.hpp"
+#include "engine/cpu/precision.hpp"
 #include "engine/cpu/simplify.hpp"
+#include "engine/cpu/validity.hpp"
 
 namespace duckdb {
 
@@ -131,6 +137,173 @@ struct ST_Simplify {
 	}
 };
 
+//===----------------------------------------------------------------------===//
+// On the overlay core
+//===----------------------------------------------------------------------===//
+//! What these work with, kept from row to row
+struct OverlayRows {
+	vibespatial::GeometryBatch input;
+	vibespatial::GeometryBatch output;
+	vibespatial::Overlay overlay;
+	vibespatial::Serial serial;
+
+	void Read(const string_t &wkb) {
+		input.Clear();
+		output.Clear();
+		vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
+	}
+};
+
+struct ST_Buffer {
+	static string_t Buffer(OverlayRows &rows, const string_t &wkb, double distance,
+	                       const vibespatial::BufferStyle &style, Vector &result) {
+		rows.Read(wkb);
+		vibespatial::Buffer(rows.input, 0, distance, style, rows.overlay, rows.serial, rows.output);
+		return EmitRow(result, rows.output);
+	}
+
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		OverlayRows rows;
+		const vibespatial::BufferStyle style;
+		BinaryExecutor::Execute<string_t, double, string_t>(
+		    args.data[0], args.data[1], result, args.size(),
+		    [&](const string_t &wkb, double distance) { return Buffer(rows, wkb, distance, style, result); });
+	}
+
+	static void ExecuteRound(DataChunk &args, ExpressionState &, Vector &result) {
+		OverlayRows rows;
+		vibespatial::BufferStyle style;
+		TernaryExecutor::Execute<string_t, double, int32_t, string_t>(
+		    args.data[0], args.data[1], args.data[2], result, args.size(),
+		    [&](const string_t &wkb, double distance, int32_t segments) {
+			    style.quad_segs = segments;
+			    return Buffer(rows, wkb, distance, style, result);
+		    });
+	}
+
+	static void ExecuteStyled(DataChunk &args, ExpressionState &, Vector &result) {
+		OverlayRows rows;
+		vibespatial::BufferStyle style;
+		SenaryExecutor::Execute<string_t, double, int32_t, string_t, string_t, double, string_t>(
+		    args, result,
+		    [&](const string_t &wkb, double distance, int32_t segments, const string_t &cap, const string_t &join,
+		        double mitre_limit) {
+			    style.quad_segs = segments;
+			    style.cap = Style<vibespatial::BufferCap>(cap, "cap", {"CAP_ROUND", "CAP_FLAT", "CAP_SQUARE"});
+			    style.join = Style<vibespatial::BufferJoin>(join, "join", {"JOIN_ROUND", "JOIN_MITRE", "JOIN_BEVEL"});
+			    style.mitre_limit = mitre_limit;
+			    return Buffer(rows, wkb, distance, style, result);
+		    });
+	}
+
+	//! The value whose place among the names is that of the text, in upper or lower case
+	template <class STYLE>
+	static STYLE Style(const string_t &text, const string &what, const vector<string> &names) {
+		for (idx_t i = 0; i < names.size(); i++) {
+			if (StringUtil::CIEquals(text.GetString(), names[i])) {
+				return static_cast<STYLE>(i);
+			}
+		}
+		throw vibespatial::GeometryError("unknown " + what + " style '" + text.GetString() + "', known are " +
+		                                 StringUtil::Join(names, ", "));
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		const SqlFunction::Parameter geom {"geom", LogicalType::GEOMETRY()};
+		const SqlFunction::Parameter distance {"distance", LogicalType::DOUBLE};
+		const SqlFunction::Parameter segments {"num_triangles", LogicalType::INTEGER};
+		SqlFunction("ST_Buffer",
+		            "All that lies within a distance of a geometry. A negative distance takes a margin off polygons. A quarter "
+		            "circle is drawn with num_triangles segments, 8 unless told. cap_style (CAP_ROUND, CAP_FLAT, CAP_SQUARE) is "
+		            "for the ends of lines and for points, join_style (JOIN_ROUND, JOIN_MITRE, JOIN_BEVEL) for corners; a "
+		            "mitre ends at mitre_limit distances from its corner.")
+		    .Category("constructive")
+		    .Example("ST_Buffer('POINT (0 0)'::GEOMETRY, 1, 1)", "POLYGON ((-1 0, 0 -1, 1 0, 0 1, -1 0))")
+		    .Overload({geom, distance}, LogicalType::GEOMETRY(), Execute)
+		    .Overload({geom, distance, segments}, LogicalType::GEOMETRY(), ExecuteRound)
+		    .Overload({geom,
+		               distance,
+		               segments,
+		               {"cap_style", LogicalType::VARCHAR},
+		               {"join_style", LogicalType::VARCHAR},
+		               {"mitre_limit", LogicalType::DOUBLE}},
+		              LogicalType::GEOMETRY(), ExecuteStyled)
+		    .Register(loader);
+	}
+};
+
+struct ST_MakeValid {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		OverlayRows rows;
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			rows.Read(wkb);
+			if (vibespatial::IsValid(rows.input, 0)) {
+				return StringVector::AddStringOrBlob(result, wkb);
+			}
+			vibespatial::MakeValid(rows.input, 0, rows.overlay, rows.serial, rows.output);
+			return EmitRow(result, rows.output);
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_MakeValid",
+		            "A valid geometry from the rings and lines of one that is not; a valid one stays as it is. Inside is what an "
+		            "odd number of rings runs around; what of them bounds no area stays as lines and points.")
+		    .Category("constructive")
+		    .Example("ST_MakeValid('POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))'::GEOMETRY)",
+		             "MULTIPOLYGON (((0 0, 1 1, 0 2, 0 0)), ((1 1, 2 0, 2 2, 1 1)))")
+		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::GEOMETRY(), Execute)
+		    .Register(loader);
+	}
+};
+
+struct ST_ReducePrecision {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		OverlayRows rows;
+		BinaryExecutor::Execute<string_t, double, string_t>(
+		    args.data[0], args.data[1], result, args.size(), [&](const string_t &wkb, double grid) {
+			    if (grid == 0) {
+				    return StringVector::AddStringOrBlob(result, wkb);
+			    }
+			    rows.Read(wkb);
+			    vibespatial::ReducePrecision(rows.input, 0, grid, rows.overlay, rows.serial, rows.output);
+			    return EmitRow(result, rows.output);
+		    });
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_ReducePrecision",
+		            "The geometry with its coordinates at multiples of precision; 0 changes nothing. Polygons come out "
+		            "valid. What collapses is dropped.")
+		    .Category("constructive")
+		    .Example("ST_ReducePrecision('LINESTRING (0.12 0.57, 1.234 5.678)'::GEOMETRY, 0.1)",
+		             "LINESTRING (0.1 0.6, 1.2 5.7)")
+		    .Overload({{"geom", LogicalType::GEOMETRY()}, {"precision", LogicalType::DOUBLE}}, LogicalType::GEOMETRY(),
+		              Execute)
+		    .Register(loader);
+	}
+};
+
+struct ST_Node {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		OverlayRows rows;
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			rows.Read(wkb);
+			vibespatial::NodeLines(rows.input, 0, rows.overlay, rows.serial, rows.output);
+			return EmitRow(result, rows.output);
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_Node", "All lines and rings of a geometry, cut where they meet.")
+		    .Category("constructive")
+		    .Example("ST_Node('MULTILINESTRING ((0 0, 2 2), (0 2, 2 0))'::GEOMETRY)",
+		             "MULTILINESTRING ((0 0, 1 1), (0 2, 1 1), (1 1, 2 0), (1 1, 2 2))")
+		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::GEOMETRY(), Execute)
+		    .Register(loader);
+	}
+};
+
 } // namespace
 
 void RegisterConstructive(ExtensionLoader &loader) {
@@ -148,6 +321,10 @@ void RegisterConstructive(ExtensionLoader &loader) {
 	    loader, "ST_ConvexHull", "The smallest convex polygon around a geometry; a line or a point when it is flat.",
 	    "MULTIPOINT (0 0, 4 0, 4 4, 0 4, 2 2)", "POLYGON ((0 0, 0 4, 4 4, 4 0, 0 0))");
 	ST_Simplify::Register(loader);
+	ST_Buffer::Register(loader);
+	ST_MakeValid::Register(loader);
+	ST_ReducePrecision::Register(loader);
+	ST_Node::Register(loader);
 }
 
 } // namespace duckdb

@@ -22,7 +22,8 @@ void RegisterMeasures(ExtensionLoader &loader);
 void RegisterPredicates(ExtensionLoader &loader);
 //! ST_IsValid ST_IsValidReason ST_IsSimple ST_IsRing
 void RegisterValidity(ExtensionLoader &loader);
-//! ST_Boundary ST_ConvexHull ST_Simplify ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi
+//! ST_Boundary ST_ConvexHull ST_Simplify ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi, ST_Buffer ST_MakeValid
+//! ST_ReducePrecision ST_Node
 void RegisterConstructive(ExtensionLoader &loader);
 //! ST_Union ST_Intersection ST_Difference ST_SymDifference ST_UnaryUnion
 void RegisterOverlay(ExtensionLoader &loader);

@@ -15,12 +15,15 @@ constexpr double HALF_TURN = 3.141592653589793;
 
 //! The direction of an angle between 0 and an eighth of a turn, by its power series
 inline vibe::Vec2 OctantDirection(double angle) {
+	// each factor of x^2 from one term to the next
+	constexpr double COSINE[] = {1. / 240, 1. / 182, 1. / 132, 1. / 90, 1. / 56, 1. / 30, 1. / 12, 1. / 2};
+	constexpr double SINE[] = {1. / 272, 1. / 210, 1. / 156, 1. / 110, 1. / 72, 1. / 42, 1. / 20, 1. / 6};
 	const double square = angle * angle;
-	double sine = 1;
 	double cosine = 1;
-	for (int i = 16; i > 0; i -= 2) {
-		sine = 1 - sine * square / (i * (i + 1));
-		cosine = 1 - cosine * square / (i * (i - 1));
+	double sine = 1;
+	for (int i = 0; i < 8; i++) {
+		cosine = 1 - cosine * square * COSINE[i];
+		sine = 1 - sine * square * SINE[i];
 	}
 	return vibe::Vec2 {cosine, sine * angle};
 }
@@ -38,23 +41,16 @@ inline vibe::Vec2 Direction(double angle) {
 	return left ? vibe::Vec2 {-direction.x, direction.y} : direction;
 }
 
-//! The direction of step i of a circle of 4 * quarter steps that starts on the X axis: mirrored from its first octant, so
-//! that a circle is the same on both sides of either axis and of the diagonals
-inline vibe::Vec2 CircleDirection(uint32_t i, uint32_t quarter) {
-	const auto step = i % quarter;
-	const bool upper = step > quarter - step;
-	const auto octant = OctantDirection((upper ? quarter - step : step) * (HALF_TURN / 2) / quarter);
-	const auto first = upper ? vibe::Vec2 {octant.y, octant.x} : octant;
-	switch (i / quarter % 4) {
-	case 0:
-		return first;
-	case 1:
-		return vibe::Vec2 {-first.y, first.x};
-	case 2:
-		return vibe::Vec2 {-first.x, -first.y};
-	default:
-		return vibe::Vec2 {first.y, -first.x};
+//! The direction of step i of a quarter circle that starts on the X axis: mirrored from its first half, so that a circle of
+//! them is the same on both sides of the axes and of the diagonals
+inline vibe::Vec2 QuarterDirection(uint32_t i, uint32_t steps) {
+	if (2 * i == steps) {
+		constexpr double DIAGONAL = 0.7071067811865476;
+		return vibe::Vec2 {DIAGONAL, DIAGONAL};
 	}
+	const bool upper = i > steps - i;
+	const auto direction = OctantDirection((upper ? steps - i : i) * (HALF_TURN / 2) / steps);
+	return upper ? vibe::Vec2 {direction.y, direction.x} : direction;
 }
 
 //! The angle of a direction, between 0 and half a turn; y is not negative, and not both are 0

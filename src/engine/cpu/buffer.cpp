@@ -1,7 +1,9 @@
 #include "engine/cpu/buffer.hpp"
 
 #include "engine/cpu/angle.hpp"
+#include "engine/cpu/make_valid.hpp"
 #include "engine/cpu/open_ring.hpp"
+#include "engine/cpu/validity.hpp"
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
 
@@ -121,11 +123,7 @@ public:
 	void AddPolygonRing(const vibe::GeometryView &view, uint32_t begin, uint32_t end, bool shell, bool outwards) {
 		Load(view, begin, end);
 		OpenRing(ring);
-		if (ring.size() == 1) {
-			if (shell && outwards && distance > 0) {
-				AddCircle(ring[0]);
-				Close();
-			}
+		if (ring.empty()) {
 			return;
 		}
 		if (IsCounterClockwise(ring) != (shell == outwards)) {
@@ -268,8 +266,22 @@ private:
 	}
 
 	void AddCircle(const Vec2 &p) {
-		for (uint32_t i = 0; i < 4 * quad_segs; i++) {
-			Emit(p, CircleDirection(i + 2 * quad_segs, quad_segs), distance);
+		if (quarter.empty()) {
+			for (uint32_t i = 0; i < quad_segs; i++) {
+				quarter.push_back(QuarterDirection(i, quad_segs));
+			}
+		}
+		for (const auto &d : quarter) {
+			Emit(p, Vec2 {-d.x, -d.y}, distance);
+		}
+		for (const auto &d : quarter) {
+			Emit(p, Vec2 {d.y, -d.x}, distance);
+		}
+		for (const auto &d : quarter) {
+			Emit(p, d, distance);
+		}
+		for (const auto &d : quarter) {
+			Emit(p, Vec2 {-d.y, d.x}, distance);
 		}
 	}
 
@@ -307,6 +319,8 @@ private:
 	// the ring at hand, without repeats, and its edges: edge i starts in vertex i
 	std::vector<Vec2> ring;
 	std::vector<Edge> edges;
+	//! The directions of a quarter circle, once one was needed
+	std::vector<Vec2> quarter;
 };
 
 //! Whether every corner of a closed curve turns left and it runs around once
@@ -326,68 +340,12 @@ bool IsConvex(const Vec2 *points, size_t count) {
 
 class BufferBuilder {
 public:
-	BufferBuilder(const GeometryBatch &batch, size_t row, double distance_p, const BufferStyle &style,
-	              Overlay &overlay_p, Parallel &parallel_p)
-	    : view(batch.View(row)), distance(distance_p), curves(vibe::Abs(distance_p), style), overlay(overlay_p),
-	      parallel(parallel_p) {
+	BufferBuilder(double distance_p, const BufferStyle &style, Overlay &overlay_p, Parallel &parallel_p)
+	    : distance(distance_p), curves(vibe::Abs(distance_p), style), overlay(overlay_p), parallel(parallel_p) {
 	}
 
-	void Run(GeometryBatch &out) {
-		if (distance < 0) {
-			Shrink(out);
-			return;
-		}
-		for (auto part = view.part_begin; part < view.part_end; part++) {
-			AddPart(part);
-		}
-		Emit(out);
-	}
-
-private:
-	void AddPart(uint32_t part) {
-		const auto family = view.part_family[part];
-		if (family == vibe::FAMILY_POLYGON) {
-			AddPolygon(part);
-			return;
-		}
-		if (distance == 0) {
-			return;
-		}
-		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-			const auto begin = view.ring_start[ring];
-			const auto end = view.ring_start[ring + 1];
-			if (begin == end) {
-				continue;
-			}
-			if (family == vibe::FAMILY_LINE) {
-				curves.AddLine(view, begin, end);
-			} else {
-				curves.AddPoint(view.Vertex(begin));
-			}
-		}
-	}
-	void AddPolygon(uint32_t part) {
-		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-			if (view.ring_start[ring] < view.ring_start[ring + 1]) {
-				curves.AddPolygonRing(view, view.ring_start[ring], view.ring_start[ring + 1],
-				                      ring == view.part_ring[part], distance >= 0);
-			}
-		}
-	}
-
-	//! Polygon by polygon: one that is thinner than its margin must not take from its neighbours
-	void Shrink(GeometryBatch &out) {
-		GeometryBatch shrunk;
-		for (auto part = view.part_begin; part < view.part_end; part++) {
-			if (view.part_family[part] != vibe::FAMILY_POLYGON) {
-				continue;
-			}
-			if (curves.Count() > 0) {
-				Emit(shrunk);
-				curves.Clear();
-			}
-			AddPolygon(part);
-		}
+	void Run(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
+		AddParts(batch.View(row));
 		if (shrunk.RowCount() == 0) {
 			Emit(out);
 			return;
@@ -397,6 +355,68 @@ private:
 			overlay.Add(Overlay::LEFT, shrunk, i);
 		}
 		RunOverlay(out);
+	}
+
+private:
+	void AddParts(const vibe::GeometryView &view) {
+		for (auto part = view.part_begin; part < view.part_end; part++) {
+			if (view.part_family[part] != vibe::FAMILY_POLYGON) {
+				AddChains(view, part);
+			} else if (IsValidPolygon(view, part)) {
+				AddPolygon(view, part);
+			} else {
+				AddMended(view, part);
+			}
+		}
+	}
+
+	//! A point or a line
+	void AddChains(const vibe::GeometryView &view, uint32_t part) {
+		if (!(distance > 0)) {
+			return;
+		}
+		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
+			const auto begin = view.ring_start[ring];
+			const auto end = view.ring_start[ring + 1];
+			if (begin == end) {
+				continue;
+			}
+			if (view.part_family[part] == vibe::FAMILY_LINE) {
+				curves.AddLine(view, begin, end);
+			} else {
+				curves.AddPoint(view.Vertex(begin));
+			}
+		}
+	}
+
+	void AddPolygon(const vibe::GeometryView &view, uint32_t part) {
+		if (distance < 0 && curves.Count() > 0) {
+			// One by one: a polygon that is thinner than its margin must not take from its neighbours
+			Emit(shrunk);
+			curves.Clear();
+		}
+		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
+			curves.AddPolygonRing(view, view.ring_start[ring], view.ring_start[ring + 1], ring == view.part_ring[part],
+			                      distance >= 0);
+		}
+	}
+
+	//! Curves know the inside of a ring that does not cross itself only
+	void AddMended(const vibe::GeometryView &view, uint32_t part) {
+		GeometryBatch polygon;
+		polygon.BeginRow(GeometryType::POLYGON, VERTEX_XY);
+		polygon.BeginNode(GeometryType::POLYGON, 0);
+		polygon.BeginPart(vibe::FAMILY_POLYGON);
+		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
+			polygon.BeginRing();
+			for (auto i = view.ring_start[ring]; i < view.ring_start[ring + 1]; i++) {
+				polygon.AddVertex(view.x[i], view.y[i], 0, 0);
+			}
+		}
+		polygon.EndRow();
+		GeometryBatch mended;
+		MakeValid(polygon, 0, overlay, parallel, mended);
+		AddParts(mended.View(0));
 	}
 
 	//! What the curves wind around
@@ -437,11 +457,12 @@ private:
 		overlay.Run(rule, parallel, out);
 	}
 
-	const vibe::GeometryView view;
 	const double distance;
 	OffsetCurves curves;
 	Overlay &overlay;
 	Parallel &parallel;
+	//! What is left of polygons, one a row, before the last
+	GeometryBatch shrunk;
 };
 
 } // namespace
@@ -462,7 +483,7 @@ void Buffer(const GeometryBatch &batch, size_t row, double distance, const Buffe
 		out.AppendNull();
 		return;
 	}
-	BufferBuilder(batch, row, distance, style, overlay, parallel).Run(out);
+	BufferBuilder(distance, style, overlay, parallel).Run(batch, row, out);
 }
 
 } // namespace vibespatial

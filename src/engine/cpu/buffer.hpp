@@ -5,7 +5,8 @@
 //
 // Promise: valid for any finite input, for it is an Overlay's result. Vertices of arcs lie on the circle, evenly from
 // the end of one offset edge to the start of the next, in steps as near to a quarter / quad_segs as that allows; so a
-// round buffer reaches from distance * cos(3/4 of that step) to distance. The input is not simplified.
+// round buffer reaches from distance * cos(3/4 of that step) to distance. The input is not simplified. A polygon that is
+// not valid is made so first (make_valid.hpp).
 //
 // How it works: every ring gives one closed curve, its edges moved out by the distance, joined by what the style says
 // at corners that turn away from that side. It winds once around each piece that it sweeps, never backwards, so the

@@ -160,7 +160,7 @@ private:
 			std::swap(snapped, before);
 			snapped.Clear();
 			overlay.Add(Overlay::LEFT, before, 0);
-			RunOverlay(snapped);
+			RunOverlay(FillRule::AT_LEAST, snapped);
 		}
 		if (snapped.IsEmpty(0)) {
 			return false;
@@ -175,7 +175,7 @@ private:
 	//! Makes `snapped` of polygons whose vertices are moved by `place`
 	template <class PLACE>
 	void Snap(const GeometryBatch &from, uint32_t part_begin, uint32_t part_end, PLACE &&place) {
-		// One by one: a part of a polygon that is turned inside out must not take from its neighbours
+		// One by one: what is turned inside out when it is moved must not take from a neighbour
 		single.Clear();
 		for (auto p = part_begin; p < part_end; p++) {
 			for (auto ring = from.part_ring[p]; ring < from.part_ring[p + 1]; ring++) {
@@ -192,7 +192,7 @@ private:
 				}
 				overlay.AddRing(Overlay::LEFT, chain.data(), chain.size());
 			}
-			RunOverlay(single);
+			RunOverlay(IsValidPolygon(from.View(0), p) ? FillRule::AT_LEAST : FillRule::ODD, single);
 		}
 		snapped.Clear();
 		if (single.RowCount() == 1) {
@@ -202,10 +202,11 @@ private:
 		for (size_t i = 0; i < single.RowCount(); i++) {
 			overlay.Add(Overlay::LEFT, single, i);
 		}
-		RunOverlay(snapped);
+		RunOverlay(FillRule::AT_LEAST, snapped);
 	}
-	void RunOverlay(GeometryBatch &to) {
+	void RunOverlay(FillRule fill, GeometryBatch &to) {
 		OverlayRule rule;
+		rule.fill = fill;
 		rule.areas_only = true;
 		overlay.Run(rule, parallel, to);
 	}

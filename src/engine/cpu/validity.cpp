@@ -307,6 +307,10 @@ Problem CheckLine(const vibe::GeometryView &view, uint32_t part) {
 	return {};
 }
 
+Problem CheckPolygon(const vibe::GeometryView &view, uint32_t part) {
+	return IsPlainPolygon(view, part) ? Problem() : PolygonCheck(view).Run(part, part + 1);
+}
+
 } // namespace
 
 Problem FindValidityProblem(const GeometryBatch &batch, size_t row) {
@@ -323,10 +327,7 @@ Problem FindValidityProblem(const GeometryBatch &batch, size_t row) {
 			problem = CheckLine(view, part++);
 			break;
 		case GeometryType::POLYGON:
-			if (!IsPlainPolygon(view, part)) {
-				problem = PolygonCheck(view).Run(part, part + 1);
-			}
-			part++;
+			problem = CheckPolygon(view, part++);
 			break;
 		case GeometryType::MULTIPOLYGON: {
 			// its polygons are judged together
@@ -348,6 +349,10 @@ Problem FindValidityProblem(const GeometryBatch &batch, size_t row) {
 
 bool IsValid(const GeometryBatch &batch, size_t row) {
 	return !FindValidityProblem(batch, row);
+}
+
+bool IsValidPolygon(const vibe::GeometryView &view, uint32_t part) {
+	return !CheckPolygon(view, part);
 }
 
 std::string ValidityReason(const GeometryBatch &batch, size_t row) {

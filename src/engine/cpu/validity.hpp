@@ -32,6 +32,9 @@ std::optional<ValidityProblem> FindValidityProblem(const GeometryBatch &batch, s
 
 bool IsValid(const GeometryBatch &batch, size_t row);
 
+//! One polygon of a geometry, by itself
+bool IsValidPolygon(const vibe::GeometryView &view, uint32_t part);
+
 //! "Valid Geometry", or the reason and the place: "Self-intersection[5 5]"
 std::string ValidityReason(const GeometryBatch &batch, size_t row);
 
