@@ -80,7 +80,8 @@ TEST_CASE("Circles are symmetric to the last bit", "[buffer]") {
 
 TEST_CASE("Ends of lines", "[buffer]") {
 	REQUIRE(Buffered("LINESTRING (0 0, 4 0)", 1, Style(1)) == "POLYGON ((-1 0, 0 -1, 4 -1, 5 0, 4 1, 0 1, -1 0))");
-	REQUIRE(Buffered("LINESTRING (0 0, 4 0)", 1, Style(1, BufferCap::FLAT)) == "POLYGON ((0 -1, 4 -1, 4 1, 0 1, 0 -1))");
+	REQUIRE(Buffered("LINESTRING (0 0, 4 0)", 1, Style(1, BufferCap::FLAT)) ==
+	        "POLYGON ((0 -1, 4 -1, 4 1, 0 1, 0 -1))");
 	REQUIRE(Buffered("LINESTRING (0 0, 4 0)", 1, Style(1, BufferCap::SQUARE)) ==
 	        "POLYGON ((-1 -1, 5 -1, 5 1, -1 1, -1 -1))");
 	REQUIRE(Buffered("LINESTRING (1 2, 1 2)", 1, Style(1)) == Buffered("POINT (1 2)", 1, Style(1)));
@@ -128,8 +129,7 @@ TEST_CASE("Negative distances take a margin off polygons", "[buffer]") {
 	REQUIRE(Buffered("POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0))", -1) == "POLYGON ((1 1, 8 1, 8 8, 1 8, 1 1))");
 	REQUIRE(Buffered("POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0))", -4.5) == "POLYGON EMPTY");
 	REQUIRE(Buffered("POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0))", -50) == "POLYGON EMPTY");
-	REQUIRE(Buffered("POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), (4 4, 5 4, 5 5, 4 5, 4 4))", -3.5) ==
-	        "POLYGON EMPTY");
+	REQUIRE(Buffered("POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), (4 4, 5 4, 5 5, 4 5, 4 4))", -3.5) == "POLYGON EMPTY");
 	// two rooms and a corridor that is too narrow
 	REQUIRE(Buffered("POLYGON ((0 0, 4 0, 4 1, 8 1, 8 0, 12 0, 12 4, 8 4, 8 2, 4 2, 4 4, 0 4, 0 0))", -1,
 	                 Style(8, BufferCap::ROUND, BufferJoin::MITRE)) ==
@@ -195,7 +195,8 @@ TEST_CASE("Extreme sizes", "[buffer]") {
 	// as small as the last digit of the coordinates
 	for (double distance : {1e-10, 3e-10, 1e-9, 1e-8}) {
 		BufferOf("LINESTRING (1000000.1 1000000.3, 1000000.2 1000000.7, 1000000.1 1000000.9)", distance);
-		BufferOf("POLYGON ((1000000.1 1000000.3, 1000000.2 1000000.7, 1000000.1 1000000.9, 1000000.1 1000000.3))", distance);
+		BufferOf("POLYGON ((1000000.1 1000000.3, 1000000.2 1000000.7, 1000000.1 1000000.9, 1000000.1 1000000.3))",
+		         distance);
 		BufferOf("POINT (1000000.1 1000000.3)", distance, Style(100));
 	}
 }
@@ -239,7 +240,8 @@ TEST_CASE("A buffer holds what is near and nothing else", "[buffer]") {
 			for (size_t k = 1; k < line.size(); k++) {
 				const double dx = line[k].x - line[k - 1].x, dy = line[k].y - line[k - 1].y;
 				const double square = dx * dx + dy * dy;
-				const double along = ((p.x - line[k - 1].x) * dx + (p.y - line[k - 1].y) * dy) / (square > 0 ? square : 1);
+				const double along =
+				    ((p.x - line[k - 1].x) * dx + (p.y - line[k - 1].y) * dy) / (square > 0 ? square : 1);
 				const double t = std::min(1.0, std::max(0.0, along));
 				nearest = std::min(nearest, std::hypot(p.x - line[k - 1].x - t * dx, p.y - line[k - 1].y - t * dy));
 			}

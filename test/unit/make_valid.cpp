@@ -50,8 +50,9 @@ TEST_CASE("A ring that comes twice counts once", "[make_valid]") {
 	REQUIRE(Mended("POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), (2 2, 7 2, 7 7, 2 7, 2 2), (7 7, 2 7, 2 2, 7 2, 7 7))") ==
 	        "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), (2 2, 2 7, 7 7, 7 2, 2 2))");
 	// a member that fills the hole of another fills it
-	REQUIRE(Mended("MULTIPOLYGON (((0 0, 9 0, 9 9, 0 9, 0 0), (2 2, 7 2, 7 7, 2 7, 2 2)), ((2 2, 7 2, 7 7, 2 7, 2 2)))") ==
-	        "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0))");
+	REQUIRE(
+	    Mended("MULTIPOLYGON (((0 0, 9 0, 9 9, 0 9, 0 0), (2 2, 7 2, 7 7, 2 7, 2 2)), ((2 2, 7 2, 7 7, 2 7, 2 2)))") ==
+	    "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0))");
 }
 
 TEST_CASE("What bounds no area stays as lines and points", "[make_valid]") {
@@ -63,7 +64,8 @@ TEST_CASE("What bounds no area stays as lines and points", "[make_valid]") {
 	        "GEOMETRYCOLLECTION (POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0)), POINT (6 6))");
 	// in an area it adds nothing
 	REQUIRE(Mended("POLYGON ((0 0, 4 0, 4 2, 2 2, 4 2, 4 4, 0 4, 0 0))") == "POLYGON ((0 0, 4 0, 4 2, 4 4, 0 4, 0 0))");
-	REQUIRE(Mended("POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (2 2, 2 2, 2 2, 2 2))") == "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))");
+	REQUIRE(Mended("POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (2 2, 2 2, 2 2, 2 2))") ==
+	        "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))");
 }
 
 TEST_CASE("Lines of no length are points", "[make_valid]") {
@@ -75,10 +77,12 @@ TEST_CASE("Lines of no length are points", "[make_valid]") {
 }
 
 TEST_CASE("Collections member by member", "[make_valid]") {
-	REQUIRE(Mended("GEOMETRYCOLLECTION (POLYGON ((0 0, 4 4, 4 0, 0 4, 0 0)), GEOMETRYCOLLECTION (LINESTRING (1 1, 1 1), "
-	               "MULTIPOINT (2 2, 2 2)), POLYGON EMPTY, LINESTRING (0 0, 1 0))") ==
-	        "GEOMETRYCOLLECTION (MULTIPOLYGON (((0 0, 2 2, 0 4, 0 0)), ((2 2, 4 0, 4 4, 2 2))), GEOMETRYCOLLECTION (POINT (1 "
-	        "1), MULTIPOINT ((2 2), (2 2))), POLYGON EMPTY, LINESTRING (0 0, 1 0))");
+	REQUIRE(
+	    Mended("GEOMETRYCOLLECTION (POLYGON ((0 0, 4 4, 4 0, 0 4, 0 0)), GEOMETRYCOLLECTION (LINESTRING (1 1, 1 1), "
+	           "MULTIPOINT (2 2, 2 2)), POLYGON EMPTY, LINESTRING (0 0, 1 0))") ==
+	    "GEOMETRYCOLLECTION (MULTIPOLYGON (((0 0, 2 2, 0 4, 0 0)), ((2 2, 4 0, 4 4, 2 2))), GEOMETRYCOLLECTION (POINT "
+	    "(1 "
+	    "1), MULTIPOINT ((2 2), (2 2))), POLYGON EMPTY, LINESTRING (0 0, 1 0))");
 	for (auto empty : {"POINT EMPTY", "POLYGON EMPTY", "MULTIPOLYGON EMPTY", "GEOMETRYCOLLECTION EMPTY"}) {
 		REQUIRE(Mended(empty) == empty);
 	}

@@ -20,9 +20,11 @@ static std::string Noded(const std::string &text) {
 TEST_CASE("Lines are cut where they meet", "[node_lines]") {
 	REQUIRE(Noded("MULTILINESTRING ((0 0, 2 2), (0 2, 2 0))") ==
 	        "MULTILINESTRING ((0 0, 1 1), (0 2, 1 1), (1 1, 2 0), (1 1, 2 2))");
-	REQUIRE(Noded("LINESTRING (0 0, 2 2, 0 2, 2 0)") == "MULTILINESTRING ((0 0, 1 1), (1 1, 0 2, 2 2, 1 1), (1 1, 2 0))");
+	REQUIRE(Noded("LINESTRING (0 0, 2 2, 0 2, 2 0)") ==
+	        "MULTILINESTRING ((0 0, 1 1), (1 1, 0 2, 2 2, 1 1), (1 1, 2 0))");
 	REQUIRE(Noded("MULTILINESTRING ((0 0, 1 1), (1 1, 2 2))") == "MULTILINESTRING ((0 0, 1 1), (1 1, 2 2))");
-	REQUIRE(Noded("MULTILINESTRING ((0 0, 4 0), (2 0, 6 0))") == "MULTILINESTRING ((0 0, 2 0), (2 0, 4 0), (4 0, 6 0))");
+	REQUIRE(Noded("MULTILINESTRING ((0 0, 4 0), (2 0, 6 0))") ==
+	        "MULTILINESTRING ((0 0, 2 0), (2 0, 4 0), (4 0, 6 0))");
 	REQUIRE(Noded("LINESTRING (0 0, 1 1)") == "MULTILINESTRING ((0 0, 1 1))");
 }
 

@@ -102,8 +102,12 @@ VIBE_HD_NOINLINE Vec2 CrossingPoint(Vec2 p, Vec2 q, Vec2 r, Vec2 s) {
 	const Wide a = Magnitude(r, s, p), b = Magnitude(r, s, q);
 	// From the nearer end: what is added is the smaller part
 	const bool near_p = a.hi <= b.hi;
-	const Wide share = Quotient(near_p ? a : b, Sum(a, b));
 	const Vec2 from = near_p ? p : q, to = near_p ? q : p;
+	Wide share = Quotient(near_p ? a : b, Sum(a, b));
+	if (!(share.hi >= 0.0 && share.hi <= 1.0)) {
+		// Products of the coordinates are beyond all doubles, or below
+		share = Wide {0.0, 0.0};
+	}
 	return Vec2 {Clamp(Along(from.x, to.x, share), p.x, q.x, r.x, s.x),
 	             Clamp(Along(from.y, to.y, share), p.y, q.y, r.y, s.y)};
 }

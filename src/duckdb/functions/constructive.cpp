@@ -212,11 +212,13 @@ struct ST_Buffer {
 		const SqlFunction::Parameter geom {"geom", LogicalType::GEOMETRY()};
 		const SqlFunction::Parameter distance {"distance", LogicalType::DOUBLE};
 		const SqlFunction::Parameter segments {"num_triangles", LogicalType::INTEGER};
-		SqlFunction("ST_Buffer",
-		            "All that lies within a distance of a geometry. A negative distance takes a margin off polygons. A quarter "
-		            "circle is drawn with num_triangles segments, 8 unless told. cap_style (CAP_ROUND, CAP_FLAT, CAP_SQUARE) is "
-		            "for the ends of lines and for points, join_style (JOIN_ROUND, JOIN_MITRE, JOIN_BEVEL) for corners; a "
-		            "mitre ends at mitre_limit distances from its corner.")
+		SqlFunction(
+		    "ST_Buffer",
+		    "All that lies within a distance of a geometry. A negative distance takes a margin off polygons. A quarter "
+		    "circle is drawn with num_triangles segments, 8 unless told. cap_style (CAP_ROUND, CAP_FLAT, CAP_SQUARE) "
+		    "is "
+		    "for the ends of lines and for points, join_style (JOIN_ROUND, JOIN_MITRE, JOIN_BEVEL) for corners; a "
+		    "mitre ends at mitre_limit distances from its corner.")
 		    .Category("constructive")
 		    .Example("ST_Buffer('POINT (0 0)'::GEOMETRY, 1, 1)", "POLYGON ((-1 0, 0 -1, 1 0, 0 1, -1 0))")
 		    .Overload({geom, distance}, LogicalType::GEOMETRY(), Execute)
@@ -247,7 +249,8 @@ struct ST_MakeValid {
 
 	static void Register(ExtensionLoader &loader) {
 		SqlFunction("ST_MakeValid",
-		            "A valid geometry from the rings and lines of one that is not; a valid one stays as it is. Inside is what an "
+		            "A valid geometry from the rings and lines of one that is not; a valid one stays as it is. Inside "
+		            "is what an "
 		            "odd number of rings runs around; what of them bounds no area stays as lines and points.")
 		    .Category("constructive")
 		    .Example("ST_MakeValid('POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))'::GEOMETRY)",

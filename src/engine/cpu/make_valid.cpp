@@ -54,7 +54,8 @@ Chain PlainRing(const Chain &ring) {
 class Mender {
 public:
 	Mender(const GeometryBatch &batch_p, size_t row_p, Overlay &overlay_p, Parallel &parallel_p, GeometryBatch &out_p)
-	    : batch(batch_p), row(row_p), overlay(overlay_p), parallel(parallel_p), out(out_p), part(batch_p.row_part[row_p]) {
+	    : batch(batch_p), row(row_p), overlay(overlay_p), parallel(parallel_p), out(out_p),
+	      part(batch_p.row_part[row_p]) {
 	}
 
 	void Run() {

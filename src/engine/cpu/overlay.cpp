@@ -195,6 +195,8 @@ struct Overlay::Work {
 				box = vibe::Box {box.min_x * scale, box.min_y * scale, box.max_x * scale, box.max_y * scale};
 			}
 		}
+		// What is scaled back must not be rounded
+		arrangement.grid = largest > 0 && largest < 1e-290 ? std::ldexp(scale, -1074) : 0;
 		chains.clear();
 		for (auto &member : members) {
 			chains.push_back(member.chain);

@@ -61,20 +61,20 @@ void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const 
 void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
 	net.Settle(parallel);
 	net.Touch(points);
-	OverlayEdges::Tolerance tolerance;
+	OverlayEdges::Tolerance tolerance {0, grid};
 	net.Split(tolerance, parallel);
 	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
-	// within a few units in the last place of the largest coordinate. A grid as fine ends it for certain, should that not do.
-	constexpr int NEAR_ROUNDS = 6;
+	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
+	constexpr int NEAR_ROUNDS = 8;
 	constexpr int GRID_ROUNDS = 16;
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
-		int exponent;
-		std::frexp(Largest(), &exponent);
-		const double least = std::ldexp(1.0, exponent - 51);
-		if (round < NEAR_ROUNDS) {
-			tolerance.reach = least;
+		if (round < 3 * NEAR_ROUNDS) {
+			tolerance.reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
 		} else {
-			tolerance.grid = std::ldexp(least, 2 * ((round - NEAR_ROUNDS) / GRID_ROUNDS));
+			int exponent;
+			std::frexp(Largest(), &exponent);
+			tolerance.grid = std::ldexp(std::max(grid, std::ldexp(1.0, exponent - 51)),
+			                            2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
 		}
 		net.Split(tolerance, parallel);
 	}

@@ -34,6 +34,8 @@ public:
 	//! The net and its labels, once arranged
 	OverlayEdges net;
 	OverlaySweep sweep;
+	//! Of which all coordinates are multiples, 0: of none
+	double grid = 0;
 
 	//! `boxes`: those of both sides; only what can matter near the other's is kept. `points`: sorted, no two equal.
 	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], std::vector<OverlayPoint> &points,

@@ -40,6 +40,11 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	return above < 4 && below < 4;
 }
 
+double Largest(const OverlayEdge &edge) {
+	return std::max(std::max(vibe::Abs(edge.a.x), vibe::Abs(edge.b.x)),
+	                std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
+}
+
 //! Is p within `reach` of ab, and between its ends?
 bool IsNear(const Vec2 &a, const Vec2 &b, const Vec2 &p, double reach) {
 	const double x = b.x - a.x, y = b.y - a.y, px = p.x - a.x, py = p.y - a.y;
@@ -85,7 +90,7 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	if (edges.size() < 2) {
 		return;
 	}
-	FillStrips(std::max(tolerance.reach, tolerance.grid));
+	FillStrips(tolerance);
 	const size_t strips = strip_start.size() - 1;
 	const size_t steps = std::min(strips, parallel.Threads() * 8);
 	found.resize(std::max(found.size(), steps));
@@ -126,7 +131,7 @@ void OverlayEdges::Touch(std::vector<OverlayPoint> &points) {
 	if (points.empty() || edges.empty()) {
 		return;
 	}
-	FillStrips(0);
+	FillStrips(Tolerance {});
 	for (auto &point : points) {
 		const auto &p = point.point;
 		const auto strip = StripOf(p.x);
@@ -161,18 +166,19 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 	Settle(parallel);
 }
 
-//! Strips of equal width, each with the pieces of the edges that pass it, or come within `reach` of it. Edges are sorted
+//! Strips of equal width, each with the pieces of the edges that pass it, or come within their reach of it. Edges are sorted
 //! by x, so those of a strip are neighbours in memory.
-void OverlayEdges::FillStrips(double reach) {
+void OverlayEdges::FillStrips(const Tolerance &tolerance) {
 	const auto n = edges.size();
-	const double low = edges[0].a.x - reach;
+	const auto reach_of = [&](const OverlayEdge &edge) { return tolerance.reach * Largest(edge) + tolerance.grid; };
+	const double low = edges[0].a.x;
 	double high = low, run = 0;
 	for (auto &edge : edges) {
 		high = std::max(high, edge.b.x);
 		run += edge.b.x - edge.a.x;
 	}
 	// An edge is in 1 + (its width / a strip's width) strips: half as many more entries as edges, on average
-	const double width = high + reach - low;
+	const double width = high - low;
 	size_t strips = 1;
 	if (run > 0 && n > 32) {
 		strips = size_t(std::max(1.0, std::min(double(n) / 8, width * double(n) / (2 * run))));
@@ -183,6 +189,7 @@ void OverlayEdges::FillStrips(double reach) {
 	strip_start.assign(strips + 1, 0);
 	std::vector<uint32_t> ends(strips + 1, 0);
 	for (auto &edge : edges) {
+		const double reach = reach_of(edge);
 		const auto last = StripOf(edge.b.x + reach);
 		for (auto strip = StripOf(edge.a.x - reach); strip <= last; strip++) {
 			ends[strip + 1]++;
@@ -195,6 +202,7 @@ void OverlayEdges::FillStrips(double reach) {
 	entries.resize(ends[strips]);
 	for (uint32_t i = 0; i < n; i++) {
 		const auto &edge = edges[i];
+		const double reach = reach_of(edge);
 		const double x0 = edge.a.x - reach, x1 = edge.b.x + reach;
 		const double y0 = std::min(edge.a.y, edge.b.y) - reach, y1 = std::max(edge.a.y, edge.b.y) + reach;
 		const auto first = StripOf(x0), last = StripOf(x1);
@@ -237,7 +245,7 @@ bool OverlayEdges::GoToEnds(uint32_t first, uint32_t second, const Tolerance &to
 		const auto &edge = edges[index];
 		if (p != edge.a && p != edge.b &&
 		    (tolerance.grid > 0 ? PassesPixel(edge.a, edge.b, p, tolerance.grid)
-		                        : IsNear(edge.a, edge.b, p, tolerance.reach))) {
+		                        : IsNear(edge.a, edge.b, p, tolerance.reach * Largest(edge)))) {
 			out.push_back(Cut {index, p});
 		}
 	};

@@ -74,7 +74,8 @@ public:
 
 	//! How edges are split where they meet
 	struct Tolerance {
-		//! Edges go to ends of others that are as near, before they are given a new point; 0: only to those that they touch
+		//! Edges go to ends of others that are nearer than this part of their own largest coordinate, before they are given a new
+		//! point; 0: only to those that they touch
 		double reach = 0;
 		//! All points go to multiples of this, and edges to all points that they pass within half of it (snap rounding: Hobby
 		//! 1999); 0: they stay
@@ -100,7 +101,7 @@ private:
 	size_t StripOf(double x) const {
 		return std::min(strip_start.size() - 2, size_t(std::max(0.0, (x - strip_low) * strip_scale)));
 	}
-	void FillStrips(double reach);
+	void FillStrips(const Tolerance &tolerance);
 	void ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &found);
 	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
 	bool GoToEnds(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;

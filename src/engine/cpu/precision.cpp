@@ -75,8 +75,8 @@ public:
 private:
 	bool IsFiner() const {
 		const auto box = batch.Bounds(row);
-		return !box.IsEmpty() && !(vibe::Max(vibe::Max(-box.min_x, box.max_x), vibe::Max(-box.min_y, box.max_y)) <
-		                           grid.Limit());
+		return !box.IsEmpty() &&
+		       !(vibe::Max(vibe::Max(-box.min_x, box.max_x), vibe::Max(-box.min_y, box.max_y)) < grid.Limit());
 	}
 
 	void Empty(GeometryType type) {
@@ -147,8 +147,9 @@ private:
 		// Every round that finds a crossing off the grid gives an edge a vertex on it, within the edge's own box: that ends
 		while (!OnGrid()) {
 			std::swap(snapped, before);
-			Snap(before, 0, before.row_part.back(),
-			     [](const Vec2 &p) { return Vec2 {Grid::Nearest(p.x), Grid::Nearest(p.y)}; });
+			Snap(before, 0, before.row_part.back(), [](const Vec2 &p) {
+				return Vec2 {Grid::Nearest(p.x), Grid::Nearest(p.y)};
+			});
 		}
 		for (size_t i = 0; i < snapped.x.size(); i++) {
 			const auto p = grid.Place(Vec2 {snapped.x[i], snapped.y[i]});
