@@ -1,12 +1,51 @@
 //===----------------------------------------------------------------------===//
 // wkb_encode
 //
-// Promise: exact. WKB to the columns of vibe::RowsView and back: count or measure, then write. Decoding accepts and refuses
-// what the CPU does and keeps X and Y; encoding writes XY, byte for byte what DuckDB would store. One thread a row; row i
-// is bytes[offsets[i]..offsets[i + 1]), no bytes are NULL.
+// Promise: exact. WKB to shapes; to the columns of vibe::RowsView and back: count or measure, then write. Decoding accepts and
+// refuses what the CPU does and keeps X and Y; encoding writes XY, byte for byte what DuckDB would store. One thread a row;
+// row i is bytes[offsets[i]..offsets[i + 1]), no bytes are NULL.
 //===----------------------------------------------------------------------===//
+#include "vibe/pairs.h"
+#include "vibe/shape_build.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
+
+//! The shape of each row, as the CPU would pack it. Rows that the CPU has to look at (vibe/shape_build.h), and EMPTY ones where
+//! `leave_empty` says so, meet nothing and are unknown; where `left` is not null they are listed there, in no order. Without
+//! memory (memory.at is null) only what it would take is counted.
+extern "C" __global__ void wkb_shapes(const vibe::u8 *bytes, const vibe::WkbRow *rows, vibe::u32 count,
+                                      const vibe::ShapeView *packed, vibe::ShapeMemory memory, vibe::u32 leave_empty,
+                                      vibe::ShapeView *views, vibe::u32 *left, vibe::u64 *left_count) {
+	const vibe::u32 i = (vibe::u32)vibe::ThreadIndex();
+	const vibe::WkbRow row = i < count ? rows[i] : vibe::WkbRow {0, vibe::WkbRow::PRESENT};
+	const bool is_wkb = row.size != vibe::WkbRow::PACKED && row.size != vibe::WkbRow::PRESENT;
+	vibe::ShapeCounts counts {};
+	bool known = !is_wkb || row.size == 0 || vibe::CountShape(bytes + row.begin, row.size, counts);
+	if (is_wkb && row.size > 0 && leave_empty != 0) {
+		known = known && counts.rings + counts.points > 0;
+	}
+	const vibe::u64 size = is_wkb && known ? counts.Bytes() : 0, at = vibe::Reserve(memory.used, size);
+	if (!memory.at) {
+		return;
+	}
+	if (row.size == vibe::WkbRow::PACKED) {
+		views[i] = packed[row.begin];
+	} else if (is_wkb) {
+		known = known && at + size <= memory.capacity &&
+		        vibe::FillShape(bytes + row.begin, row.size, counts, memory.at + at, views[i]);
+		if (!known) {
+			views[i] = vibe::ShapeView {};
+			views[i].box = vibe::Box::Empty();
+			views[i].dimension = vibe::DIMENSION_UNKNOWN;
+		}
+	}
+	if (left) {
+		const vibe::u64 place = vibe::Reserve(left_count, known ? 0 : 1);
+		if (!known) {
+			left[place] = i;
+		}
+	}
+}
 
 //! How much of each column a row takes; malformed rows take nothing. status: vibe::WkbStatus
 extern "C" __global__ void wkb_counts(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count,

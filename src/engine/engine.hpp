@@ -21,7 +21,7 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-5-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-6-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
@@ -141,6 +141,8 @@ struct BuildKey;
 class GpuBuild;
 class GpuTile;
 class GpuPairwise;
+class ShapeRows;
+struct PackedShapes;
 struct JoinCondition;
 struct PairwiseTask;
 
@@ -197,6 +199,9 @@ public:
 	//! Throws GpuError.
 	virtual void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes,
 	                       uint32_t *status, GpuTimes &times) = 0;
+	//! The shapes that the device makes of rows, and the rows that it leaves (engine/gpu_join.hpp): as a join has them, read
+	//! back. Throws GpuError.
+	virtual void ReadShapes(const ShapeRows &rows, PackedShapes &shapes, std::vector<uint32_t> &left) = 0;
 	//! The same tree as BoxTree builds; `parallel` copies on the host's side. Throws GpuError.
 	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) = 0;
 

@@ -68,4 +68,59 @@ vibe::ShapeView PackedShapes::At(vibe::ShapeView view, const uint8_t *base) {
 	return view;
 }
 
+bool ShapeRows::IsForDevice(const uint8_t *wkb, size_t size) {
+	return size >= vibe::WKB_LEAST_MEMBER && size <= MAX_WKB_BYTES &&
+	       vibe::LoadCount(wkb + 1) % 1000 != vibe::WKB_COLLECTION;
+}
+
+void ShapeRows::Clear(Memory memory_p) {
+	memory = std::move(memory_p);
+	blocks.clear();
+	rows.clear();
+	packed.clear();
+	packed_rows.clear();
+	used = 0;
+	wkb_bytes = 0;
+}
+
+void ShapeRows::AddWkb(const uint8_t *wkb, size_t size) {
+	if (used + size > blocks.size() * BLOCK_BYTES) {
+		const size_t number = blocks.size();
+		uint8_t *block = memory ? memory(number) : nullptr;
+		if (!block) {
+			if (own_blocks.size() <= number) {
+				own_blocks.resize(number + 1);
+			}
+			if (!own_blocks[number]) {
+				own_blocks[number].reset(new uint8_t[BLOCK_BYTES]); // NOLINT: written before it is read
+			}
+			block = own_blocks[number].get();
+		}
+		used = number * BLOCK_BYTES;
+		blocks.push_back(block);
+	}
+	std::memcpy(blocks.back() + used % BLOCK_BYTES, wkb, size);
+	rows.push_back(vibe::WkbRow {static_cast<uint32_t>(used), static_cast<uint32_t>(size)});
+	used += size;
+	wkb_bytes += size;
+}
+
+void ShapeRows::AddPacked() {
+	packed_rows.push_back(static_cast<uint32_t>(rows.size()));
+	rows.push_back(vibe::WkbRow {static_cast<uint32_t>(packed_rows.size() - 1), vibe::WkbRow::PACKED});
+}
+
+size_t ShapeRows::Bytes() const {
+	size_t bytes = wkb_bytes + rows.size() * sizeof(vibe::WkbRow);
+	for (auto &piece : packed) {
+		bytes += piece.bytes.size() + piece.views.size() * sizeof(vibe::ShapeView);
+	}
+	return bytes;
+}
+
+const uint8_t *ShapeRows::Wkb(size_t row) const {
+	const auto at = rows[row];
+	return at.size > 0 ? blocks[at.begin / BLOCK_BYTES] + at.begin % BLOCK_BYTES : nullptr;
+}
+
 } // namespace vibespatial

@@ -10,7 +10,9 @@
 #include "engine/cpu/join.hpp"
 #include "engine/engine.hpp"
 #include "engine/uninitialized.hpp"
+#include "vibe/shape_build.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,6 +43,59 @@ private:
 	const T *Append(const T *items, size_t count);
 };
 
+//! Geometries on their way to a device, in their order: WKB as it is, in blocks of memory that the device reads; or shapes, for
+//! those that are not for a thread of the device to make.
+class ShapeRows {
+public:
+	static constexpr size_t BLOCK_BYTES = 1 << 20;
+	//! Of WKB that the device makes a shape of: about 1,024 vertices
+	static constexpr size_t MAX_WKB_BYTES = 16 << 10;
+	//! No collections, and none that is long
+	static bool IsForDevice(const uint8_t *wkb, size_t size);
+
+	//! Where block number n is; null for memory of our own
+	typedef std::function<uint8_t *(size_t block)> Memory;
+	//! Without rows. The memory is for those that come now.
+	void Clear(Memory memory = nullptr);
+	void AddNothing() {
+		rows.push_back(vibe::WkbRow {0, 0});
+	}
+	//! One that is for the device
+	void AddWkb(const uint8_t *wkb, size_t size);
+	//! One whose shape is the next in `packed`
+	void AddPacked();
+
+	size_t Count() const {
+		return rows.size();
+	}
+	//! Of WKB and of shapes
+	size_t Bytes() const;
+	const std::vector<vibe::WkbRow> &Rows() const {
+		return rows;
+	}
+	//! WKB that was added, null for nothing
+	const uint8_t *Wkb(size_t row) const;
+	const uint8_t *Block(size_t number) const {
+		return blocks[number];
+	}
+	//! Rows whose shapes are in `packed`, in ascending order
+	const std::vector<uint32_t> &PackedRows() const {
+		return packed_rows;
+	}
+	//! In any number of pieces
+	std::vector<PackedShapes> packed;
+
+private:
+	Memory memory;
+	std::vector<uint8_t *> blocks;
+	std::vector<std::unique_ptr<uint8_t[]>> own_blocks;
+	std::vector<vibe::WkbRow> rows;
+	std::vector<uint32_t> packed_rows;
+	//! All blocks are full but the last
+	size_t used = 0;
+	size_t wkb_bytes = 0;
+};
+
 //! The rows of a build side: the tree over them, and what they are. All belongs to someone else.
 struct GpuRows {
 	const BoxTree *tree = nullptr;
@@ -48,9 +103,11 @@ struct GpuRows {
 	const std::vector<vibe::Box> *boxes = nullptr;
 	const std::vector<uint32_t> *part_row = nullptr;
 	size_t count = 0;
-	//! All rows in their order, in any number of pieces; or points, NaN for those that meet nothing
-	std::vector<PackedShapes> shapes;
+	//! The bytes of all rows; or points, NaN for those that meet nothing
+	const JoinRow *wkb = nullptr;
 	const vibe::Vec2 *points = nullptr;
+	//! Packs a row that the device does not read, or could not
+	std::function<void(size_t row, PackedShapes &shapes)> pack;
 	//! What each brings to the limit of a distance, or null
 	const double *limits = nullptr;
 };
@@ -76,8 +133,10 @@ struct GpuTileInput {
 	//! Rows [first, first + count) of the tile
 	size_t first = 0;
 	size_t count = 0;
-	//! All rows of the tile in their order, in any number of pieces; null: the points that were written to Points()
-	const std::vector<PackedShapes> *shapes = nullptr;
+	//! All rows of the tile; null: the points that were written to Points()
+	const ShapeRows *shapes = nullptr;
+	//! Shapes: EMPTY ones are not for the device
+	bool leave_empty = false;
 	//! What the rows bring to the limit of a distance, or null
 	const double *limits = nullptr;
 	GpuOutput output = GpuOutput::PAIRS;
@@ -99,6 +158,9 @@ struct GpuTileResult {
 	const uint32_t *open_probe = nullptr;
 	const uint32_t *open_build = nullptr;
 	size_t open = 0;
+	//! Rows of the tile that were left as a whole: the device could not make shapes of them
+	const uint32_t *left = nullptr;
+	size_t left_count = 0;
 	uint64_t candidates = 0;
 	GpuTimes times;
 };
@@ -110,6 +172,8 @@ public:
 
 	//! Memory that the device can read while it is written elsewhere, for so many points; stays as long as the tile
 	virtual vibe::Vec2 *Points(size_t capacity) = 0;
+	//! The same for a block of ShapeRows. Throws GpuError.
+	virtual uint8_t *Block(size_t number) = 0;
 	//! Returns before the work is done; what the input names stays as it is until Finish(). Throws GpuError.
 	virtual void Begin(const GpuTileInput &input) = 0;
 	//! Waits. Throws GpuError, GpuMemoryError where a smaller tile might do.

@@ -6,13 +6,21 @@ namespace vibespatial {
 
 static constexpr double NOWHERE = std::numeric_limits<double>::quiet_NaN();
 
-void PairwiseSide::PackPoint(const vibe::Vec2 &point) {
-	const vibe::u32 zero = 0;
-	if (point.x == point.x) {
-		shapes.Add(vibe::ShapeOfPoint(&point, &zero));
-	} else {
-		shapes.AddNothing();
+void PairwiseSide::Clear(ShapeRows::Memory memory) {
+	points.clear();
+	shapes.Clear(std::move(memory));
+	has_shapes = false;
+}
+
+void PairwiseSide::BeginShapes() {
+	if (has_shapes) {
+		return;
 	}
+	has_shapes = true;
+	for (auto &point : points) {
+		AddPoint(point);
+	}
+	points.clear();
 }
 
 void PairwiseSide::AddNothing() {
@@ -20,28 +28,28 @@ void PairwiseSide::AddNothing() {
 }
 
 void PairwiseSide::AddPoint(const vibe::Vec2 &point) {
-	if (has_shapes) {
-		PackPoint(point);
-	} else {
+	if (!has_shapes) {
 		points.push_back(point);
+	} else if (point.x == point.x) {
+		const auto wkb = WritePoint(point);
+		shapes.AddWkb(wkb.data(), wkb.size());
+	} else {
+		shapes.AddNothing();
 	}
+}
+
+void PairwiseSide::AddWkb(const uint8_t *wkb, size_t size) {
+	BeginShapes();
+	shapes.AddWkb(wkb, size);
 }
 
 void PairwiseSide::AddShape(const vibe::ShapeView &shape) {
-	if (!has_shapes) {
-		has_shapes = true;
-		for (auto &point : points) {
-			PackPoint(point);
-		}
-		points.clear();
+	BeginShapes();
+	shapes.AddPacked();
+	if (shapes.packed.empty()) {
+		shapes.packed.emplace_back();
 	}
-	shapes.Add(shape);
-}
-
-void PairwiseSide::Clear() {
-	points.clear();
-	shapes.Clear();
-	has_shapes = false;
+	shapes.packed.back().Add(shape);
 }
 
 } // namespace vibespatial

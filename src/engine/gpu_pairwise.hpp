@@ -23,34 +23,38 @@ struct PairwiseTask {
 //! The geometries of one side: points as long as all of them are
 class PairwiseSide {
 public:
+	//! Without geometries. The memory is for those that come now.
+	void Clear(ShapeRows::Memory memory = nullptr);
 	//! A row that nobody asks about
 	void AddNothing();
 	void AddPoint(const vibe::Vec2 &point);
+	//! One that is for the device (ShapeRows::IsForDevice)
+	void AddWkb(const uint8_t *wkb, size_t size);
 	void AddShape(const vibe::ShapeView &shape);
-	void Clear();
 
 	bool IsPoints() const {
 		return !has_shapes;
 	}
 	size_t Count() const {
-		return has_shapes ? shapes.views.size() : points.size();
+		return has_shapes ? shapes.Count() : points.size();
 	}
 	size_t Bytes() const {
-		return shapes.bytes.size() + shapes.views.size() * sizeof(vibe::ShapeView) + points.size() * sizeof(vibe::Vec2);
+		return shapes.Bytes() + points.size() * sizeof(vibe::Vec2);
 	}
 	//! NaN for nothing
 	const std::vector<vibe::Vec2> &Points() const {
 		return points;
 	}
-	const PackedShapes &Shapes() const {
+	const ShapeRows &Shapes() const {
 		return shapes;
 	}
 
 private:
-	void PackPoint(const vibe::Vec2 &point);
+	//! No longer points alone
+	void BeginShapes();
 
 	std::vector<vibe::Vec2> points;
-	PackedShapes shapes;
+	ShapeRows shapes;
 	bool has_shapes = false;
 };
 
@@ -77,6 +81,8 @@ class GpuPairwise {
 public:
 	virtual ~GpuPairwise() = default;
 
+	//! Memory that the device can read, for a block of the ShapeRows of one side; stays as long as this. Throws GpuError.
+	virtual uint8_t *Block(bool left, size_t number) = 0;
 	//! Returns before the work is done; what the input names stays as it is until Finish(). Throws GpuError.
 	virtual void Begin(const PairwiseInput &input) = 0;
 	//! Waits. Throws GpuError, GpuMemoryError where fewer rows might do.

@@ -13,7 +13,9 @@
 #include "vibe/nearest.h"
 #include "vibe/pairs.h"
 #include "vibe/points.h"
+#include "vibe/shape_build.h"
 #include "vibe/thread.h"
+#include "vibe/wkb.h"
 
 namespace point_binary_relations_unit {
 #include "../../kernels/point_binary_relations.cu"
@@ -33,6 +35,11 @@ namespace segment_distance_unit {
 namespace spatial_query_unit {
 #include "../../kernels/spatial_query.cu"
 }
+namespace wkb_encode_unit {
+#include "../../kernels/wkb_encode.cu"
+}
+
+#include "../unit/host_shapes.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -68,14 +75,10 @@ public:
 		ids.assign(rows.tree->Ids().begin(), rows.tree->Ids().end());
 		boxes = *rows.boxes;
 		part_row = *rows.part_row;
-		shapes = rows.shapes;
-		for (auto &piece : shapes) {
-			for (auto &view : piece.views) {
-				views.push_back(PackedShapes::At(view, piece.bytes.data()));
-			}
-		}
 		if (rows.points) {
 			points.assign(rows.points, rows.points + rows.count);
+		} else {
+			shapes.Make(rows);
 		}
 		if (rows.limits) {
 			limits.assign(rows.limits, rows.limits + rows.count);
@@ -106,8 +109,7 @@ public:
 	std::vector<vibe::i32> ids;
 	std::vector<vibe::Box> boxes;
 	std::vector<uint32_t> part_row;
-	std::vector<PackedShapes> shapes;
-	std::vector<vibe::ShapeView> views;
+	HostShapes shapes;
 	std::vector<vibe::Vec2> points;
 	std::vector<double> limits;
 	std::vector<uint8_t> pool;
@@ -138,6 +140,13 @@ public:
 		points.resize(capacity);
 		return points.data();
 	}
+	uint8_t *Block(size_t number) override {
+		if (blocks.size() <= number) {
+			blocks.resize(number + 1);
+		}
+		blocks[number].resize(ShapeRows::BLOCK_BYTES);
+		return blocks[number].data();
+	}
 	void Begin(const GpuTileInput &input_p) override {
 		if (Wants("failed launch")) {
 			throw GpuError("the fake device does not start");
@@ -163,19 +172,12 @@ public:
 		result = GpuTileResult {};
 		result.times.bytes_to_device = input.count;
 		const auto count = static_cast<uint32_t>(input.count);
-		std::vector<vibe::ShapeView> views;
-		size_t row = 0;
-		for (size_t i = 0; input.shapes && i < input.shapes->size(); i++) {
-			auto &piece = (*input.shapes)[i];
-			for (auto &view : piece.views) {
-				if (row >= input.first && row < input.first + input.count) {
-					views.push_back(PackedShapes::At(view, piece.bytes.data()));
-				}
-				row++;
-			}
+		shapes.left.clear();
+		if (input.shapes) {
+			shapes.Make(*input.shapes, input.first, input.count, input.leave_empty);
 		}
-		vibe::SideView probe {input.shapes ? views.data() : nullptr, points.data() + input.first};
-		vibe::SideView side {build.points.empty() ? build.views.data() : nullptr, build.points.data()};
+		vibe::SideView probe {input.shapes ? shapes.views.data() : nullptr, points.data() + input.first};
+		vibe::SideView side {build.points.empty() ? build.shapes.views.data() : nullptr, build.points.data()};
 		counts.assign(build.count, 0);
 		found.assign(input.count, 0);
 		FakePairs candidates(capacity);
@@ -244,6 +246,11 @@ public:
 				row += static_cast<uint32_t>(input.first);
 			}
 		}
+		for (auto &row : shapes.left) {
+			row += static_cast<uint32_t>(input.first);
+		}
+		result.left = shapes.left.data();
+		result.left_count = shapes.left.size();
 		result.candidates = candidates.total;
 		result.open = open->total;
 		result.open_probe = open->left.data();
@@ -265,6 +272,8 @@ private:
 	FakeBuild &build;
 	const JoinCondition condition;
 	std::vector<vibe::Vec2> points;
+	std::vector<std::vector<uint8_t>> blocks;
+	HostShapes shapes;
 	GpuTileInput input;
 	GpuTileResult result;
 	std::vector<uint32_t> counts;
@@ -307,6 +316,9 @@ class FakePairwise : public GpuPairwise {
 public:
 	explicit FakePairwise(const PairwiseTask &task) : task(task) {
 	}
+	uint8_t *Block(bool, size_t) override {
+		return nullptr;
+	}
 	void Begin(const PairwiseInput &input_p) override {
 		if (Wants("failed launch")) {
 			throw GpuError("the fake device does not start");
@@ -333,14 +345,14 @@ public:
 			pairs.list.Write(pairs.total++, input.left->Count() == count ? row : 0,
 			                 input.right->Count() == count ? row : 0);
 		}
-		std::vector<vibe::ShapeView> views[2];
+		HostShapes shapes[2];
 		vibe::SideView sides[2];
 		for (auto side : {0, 1}) {
 			auto &from = side == 0 ? *input.left : *input.right;
-			for (auto &view : from.Shapes().views) {
-				views[side].push_back(PackedShapes::At(view, from.Shapes().bytes.data()));
+			if (!from.IsPoints()) {
+				shapes[side].Make(from.Shapes(), 0, from.Count(), false);
 			}
-			sides[side] = vibe::SideView {from.IsPoints() ? nullptr : views[side].data(), from.Points().data()};
+			sides[side] = vibe::SideView {from.IsPoints() ? nullptr : shapes[side].views.data(), from.Points().data()};
 		}
 		const bool by_right = input.left->Count() != count;
 		const vibe::LimitView limits {0, by_right ? nullptr : input.limits, by_right ? input.limits : nullptr, false,
@@ -457,6 +469,9 @@ public:
 	void AddStep(const GpuStep &) override {
 	}
 	void WkbBounds(const uint8_t *, const uint64_t *, size_t, vibe::Box *, uint32_t *, GpuTimes &) override {
+		throw GpuError("not here");
+	}
+	void ReadShapes(const ShapeRows &, PackedShapes &, std::vector<uint32_t> &) override {
 		throw GpuError("not here");
 	}
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &, GpuTimes &times) override {

@@ -109,6 +109,55 @@ def test_build_side_is_kept_and_never_stale(process, fake):  # noqa: F811
     assert touching == cpu_touching
 
 
+# What the device makes shapes of, what the CPU packs, and what the CPU does as a whole
+ODD = ["'POLYGON Z ((0 0 1, 3 0 1, 3 3 1, 0 3 1, 0 0 1))'", "'LINESTRING M (0 0 1, 3 3 2, 3 3 nan, 5 1 1)'", "'POINT ZM (2 2 1 1)'",
+       "'MULTIPOLYGON (((0 0, 0 2, 2 2, 2 0, 0 0), (0.5 0.5, 1 0.5, 1 1, 0.5 0.5)), EMPTY, ((4 4, 6 4, 6 6, 6 6, 4 4)))'",
+       "'MULTILINESTRING ((0 0, 1 1), EMPTY, (1 1, 2 0), (2 0, 0 0))'", "'MULTIPOINT (1 1, 1 1, 0 3, EMPTY, 2 2)'",
+       "'POLYGON ((1 1, 2 2, 1 1, 1 1))'", "'LINESTRING (2 2, 2 2)'", "'POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (9 9, 9 9, 9 9, 9 9))'",
+       "'MULTILINESTRING ((1 1, 1 1), (0 0, 3 0))'", "'GEOMETRYCOLLECTION (POINT (5 5), POLYGON ((0 0, 2 0, 2 2, 0 0)))'",
+       "'GEOMETRYCOLLECTION EMPTY'", "'POLYGON EMPTY'", "'MULTIPOINT EMPTY'", "NULL",
+       "'POLYGON ((' || (SELECT string_agg((3 + 2 * cos(6.283185307 * k / 1200)) || ' ' || (3 + 2 * sin(6.283185307 * k / 1200)), ', ' "
+       "ORDER BY k) FROM range(1200) t(k)) || ', 5 3))'"]
+
+
+def test_odd_rows(process, fake):  # noqa: F811
+    """On either side, alone and among boxes"""
+    odd = " UNION ALL ".join(f"SELECT {i} AS id, ({text})::GEOMETRY AS g" for i, text in enumerate(ODD))
+    tables = [f"CREATE TABLE odd AS {odd}",
+              "CREATE TABLE boxes AS SELECT 100 + i AS id, ST_MakeEnvelope(i % 8, i // 8, i % 8 + 1 + i % 3, i // 8 + 1) AS g FROM range(64) t(i) "
+              "UNION ALL FROM odd"]
+    conditions = [f"ST_{name}(l.g, r.g)" for name in ("Intersects", "Contains", "Within", "Touches", "Crosses", "Overlaps", "Equals")]
+    conditions += ["l.g && r.g", "ST_DWithin(l.g, r.g, 1.5)", "ST_Distance(l.g, r.g) < 1", "ST_DWithin(l.g, r.g, 0.5) OR ST_Equals(l.g, r.g)"]
+    queries = [f"SELECT list((l.id, r.id) ORDER BY l.id, r.id) FROM {left} l {kind} JOIN {right} r ON {condition}"
+               for condition in conditions for left, kind, right in
+               [("odd", "", "boxes"), ("boxes", "", "odd"), ("boxes", "", "boxes"), ("odd", "LEFT", "boxes")]]
+    load, results = process(*tables, "SET vibe_execution_mode = 'cpu'", *queries, "SET vibe_execution_mode = 'gpu'", *queries, EVENT,
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    results = results[len(tables) + 1:]
+    cpu, gpu, event = results[:len(queries)], results[len(queries) + 1:-1], results[-1]
+    for sql, rows, found in zip(queries, cpu, gpu):
+        assert isinstance(rows, list), rows
+        assert rows == found, sql
+    assert event[0][:3] == ["gpu", "gpu", False] and "rows done by the CPU" in event[0][3]
+
+
+def test_errors_are_those_of_the_cpu(process, fake):  # noqa: F811
+    """Of rows that are of no use, on either side; one that is only looked at where it is met"""
+    tables = ["CREATE TABLE bad AS SELECT i AS id, CASE WHEN i = 40 THEN 'LINESTRING (0 0, 1 nan)'::GEOMETRY "
+              "WHEN i = 41 THEN 'POLYGON ((0 0, 1 0, 1 1))'::GEOMETRY ELSE ST_MakeEnvelope(i, 0, i + 1, 1) END AS g FROM range(100) t(i)"]
+    queries = [f"SELECT count(*) FROM bad l JOIN {right} r ON {condition}"
+               for right in ("(FROM bad WHERE id < 40)", "(FROM bad WHERE id > 50)") for condition in
+               ("ST_Intersects(l.g, r.g)", "ST_Intersects(l.g, r.g) AND l.id <> 40", "l.g && r.g", "ST_DWithin(l.g, r.g, 2) AND l.id <> 40")]
+    queries += ["SELECT count(*) FROM (FROM bad WHERE id < 40) l JOIN bad r ON ST_Touches(l.g, r.g)",
+                "SELECT count(*) FROM (FROM bad WHERE id < 40) l JOIN (FROM bad WHERE id <> 40) r ON ST_Touches(l.g, r.g)"]
+    load, results = process(*tables, "SET vibe_execution_mode = 'cpu'", *queries, "SET vibe_execution_mode = 'gpu'", *queries,
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    cpu, gpu = results[2:2 + len(queries)], results[3 + len(queries):]
+    for sql, expected_rows, found in zip(queries, cpu, gpu):
+        assert expected_rows == found, sql
+    assert "NaN or infinite" in cpu[0] and any(isinstance(rows, list) for rows in cpu)
+
+
 def test_deterministic_order(process, fake):  # noqa: F811
     query = ("SELECT string_agg(p.id || '-' || a.id, ',') FROM points p JOIN areas a ON ST_Within(p.g, a.g) "
              "WHERE p.id < 30000")

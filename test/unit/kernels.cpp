@@ -10,6 +10,7 @@
 #include "vibe/pairs.h"
 #include "vibe/nearest.h"
 #include "vibe/points.h"
+#include "vibe/shape_build.h"
 #include "vibe/split.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
@@ -64,10 +65,13 @@ namespace wkb_encode_unit {
 #include "engine/cpu/knn.hpp"
 #include "engine/cpu/measure.hpp"
 #include "engine/cpu/point_locator.hpp"
+#include "engine/cpu/prepared.hpp"
 #include "engine/cpu/relate.hpp"
 #include "engine/gpu_pairwise.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
+#include "host_shapes.hpp"
+#include "same_shape.hpp"
 #include "wkb_bytes.hpp"
 #include "wkt_rows.hpp"
 
@@ -914,15 +918,10 @@ TEST_CASE("kernels: sides of rows, of points alone and of shapes", "[kernels]") 
 	CHECK(points.IsPoints());
 	CHECK(!left.IsPoints());
 	CHECK((left.Count() == rows.left.size() && right.Count() == left.Count() && points.Count() == left.Count()));
-	auto views = [](const PairwiseSide &side) {
-		std::vector<vibe::ShapeView> result;
-		for (auto &view : side.Shapes().views) {
-			result.push_back(PackedShapes::At(view, side.Shapes().bytes.data()));
-		}
-		return result;
-	};
-	const auto left_views = views(left), right_views = views(right);
-	const vibe::SideView sides[] = {{left_views.data(), nullptr}, {right_views.data(), nullptr}};
+	HostShapes shapes[2];
+	shapes[0].Make(left.Shapes(), 0, left.Count(), false);
+	shapes[1].Make(right.Shapes(), 0, right.Count(), false);
+	const vibe::SideView sides[] = {{shapes[0].views.data(), nullptr}, {shapes[1].views.data(), nullptr}};
 	const vibe::SideView point_side {nullptr, points.Points().data()};
 	for (uint32_t i = 0; i < rows.left.size(); i++) {
 		rows.list.Write(rows.total++, i, i);
@@ -1289,6 +1288,180 @@ TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
 		}
 	}
 	CHECK(compared > 300);
+}
+
+//! Are there rings without area, or lines without length? Those are not for a device
+bool IsFlat(const vibe::GeometryView &geometry) {
+	for (uint32_t part = geometry.part_begin; part < geometry.part_end; part++) {
+		const uint32_t least = geometry.part_family[part] == vibe::FAMILY_POLYGON ? 4 : 2;
+		for (uint32_t ring = geometry.part_ring[part]; ring < geometry.part_ring[part + 1]; ring++) {
+			uint32_t distinct = 0;
+			for (uint32_t i = geometry.ring_start[ring]; i < geometry.ring_start[ring + 1]; i++) {
+				distinct += i == geometry.ring_start[ring] || geometry.Vertex(i) != geometry.Vertex(i - 1);
+			}
+			if (geometry.part_family[part] != vibe::FAMILY_POINT && distinct > 0 && distinct < least) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+//! Shapes of a device against the CPU's: how many there were of these, and how many rows were left
+struct ShapeComparison {
+	size_t same = 0;
+	size_t wrong = 0;
+	size_t left = 0;
+	size_t empty = 0;
+
+	ShapeComparison(const std::vector<std::string> &wkb, bool leave_empty) {
+		ShapeRows rows;
+		GeometryBatch batch;
+		Shape shape;
+		std::vector<bool> expect_left;
+		for (auto &row : wkb) {
+			const auto *data = reinterpret_cast<const uint8_t *>(row.data());
+			expect_left.push_back(false);
+			if (row.empty()) {
+				rows.AddNothing();
+			} else if (ShapeRows::IsForDevice(data, row.size())) {
+				rows.AddWkb(data, row.size());
+				try {
+					BuildShape(data, row.size(), batch, shape);
+					batch.Clear();
+					ReadWkb(data, row.size(), batch);
+					expect_left.back() = IsFlat(batch.View(0)) || (leave_empty && shape.View().dimension < 0);
+				} catch (const GeometryError &) {
+					expect_left.back() = true;
+				}
+			} else {
+				try {
+					BuildShape(data, row.size(), batch, shape);
+				} catch (const GeometryError &) {
+					rows.AddNothing();
+					continue;
+				}
+				rows.AddPacked();
+				rows.packed.emplace_back();
+				rows.packed.back().Add(shape.View());
+			}
+		}
+		HostShapes made;
+		made.Make(rows, 0, rows.Count(), leave_empty);
+		const std::set<uint32_t> are_left(made.left.begin(), made.left.end());
+		for (uint32_t i = 0; i < wkb.size(); i++) {
+			const auto &view = made.views[i];
+			const bool is_left = are_left.count(i) > 0;
+			if (is_left != expect_left[i]) {
+				wrong++;
+			} else if (is_left) {
+				wrong += view.dimension != vibe::DIMENSION_UNKNOWN || !view.box.IsEmpty();
+				left++;
+			} else if (rows.Rows()[i].size == 0) {
+				wrong += view.dimension != -1 || !view.box.IsEmpty() || view.AreaVertexEnd() != 0;
+				empty++;
+			} else {
+				const auto *data = reinterpret_cast<const uint8_t *>(wkb[i].data());
+				BuildShape(data, wkb[i].size(), batch, shape);
+				wrong += !SameShape(view, shape.View());
+				vibe::ShapeCounts counts {};
+				wrong += vibe::CountShape(data, wkb[i].size(), counts) &&
+				         counts.Bytes() > vibe::MostShapeBytes(wkb[i].size(), 1);
+				same++;
+			}
+		}
+		// A part of them, as when memory is short
+		const size_t first = wkb.size() / 3, count = wkb.size() / 2;
+		HostShapes some;
+		some.Make(rows, first, count, leave_empty);
+		for (size_t i = 0; i < count; i++) {
+			const auto &view = made.views[first + i];
+			wrong += some.views[i].dimension != view.dimension ||
+			         (view.dimension != vibe::DIMENSION_UNKNOWN && !SameShape(some.views[i], view));
+		}
+	}
+};
+
+TEST_CASE("kernels: shapes from WKB are the CPU's", "[kernels]") {
+	const auto column = RandomColumn(15, 2000);
+	std::vector<std::string> wkb;
+	for (uint32_t i = 0; i < column.Count(); i++) {
+		wkb.emplace_back(column.bytes.begin() + static_cast<ptrdiff_t>(column.offsets[i]),
+		                 column.bytes.begin() + static_cast<ptrdiff_t>(column.offsets[i + 1]));
+	}
+	// What can be used, with vertices that repeat, rings in both directions, parts that are EMPTY, runs with boxes
+	std::mt19937 random(16);
+	for (int i = 0; i < 3000; i++) {
+		const auto vertex_type = static_cast<uint8_t>(random() % 4);
+		const size_t width = VertexWidth(vertex_type);
+		const uint32_t longest = i % 50 == 0 ? 1100 : i % 5 == 0 ? 200 : 12;
+		auto vertices = [&](wkb_test::Wkb &to, uint32_t least, bool closed, bool repeats) {
+			const uint32_t corners = least + random() % longest;
+			std::vector<double> xy;
+			for (uint32_t k = 0; k < corners; k++) {
+				const double angle = (closed && i % 2 ? -1 : 1) * 6.283185307179586 * k / corners;
+				const double radius = 1 + random() % 4;
+				do {
+					xy.push_back(std::round(8 * radius * std::cos(angle)));
+					xy.push_back(std::round(8 * radius * std::sin(angle)));
+				} while (repeats && random() % 4 == 0);
+			}
+			if (closed) {
+				xy.push_back(xy[0]);
+				xy.push_back(xy[1]);
+			}
+			to.Count(static_cast<uint32_t>(xy.size() / 2));
+			for (size_t k = 0; k < xy.size(); k += 2) {
+				to.Doubles({xy[k], xy[k + 1]});
+				for (size_t extra = 2; extra < width; extra++) {
+					to.Doubles({extra == 2 ? wkb_test::NaN : 7});
+				}
+			}
+		};
+		const auto leaf = static_cast<GeometryType>(1 + random() % 3);
+		const bool many = random() % 2 == 0, repeats = random() % 2 == 0;
+		wkb_test::Wkb row;
+		const uint32_t parts = many ? random() % 5 : 1;
+		if (many) {
+			row.Header(static_cast<GeometryType>(static_cast<uint8_t>(leaf) + 3), vertex_type).Count(parts);
+		}
+		for (uint32_t part = 0; part < parts; part++) {
+			if (random() % 9 == 0) {
+				row.Append(wkb_test::Empty(leaf, vertex_type));
+				continue;
+			}
+			row.Header(leaf, vertex_type);
+			if (leaf == GeometryType::POINT) {
+				row.Doubles({static_cast<double>(random() % 3), random() % 2 ? 0.0 : -0.0});
+				for (size_t extra = 2; extra < width; extra++) {
+					row.Doubles({5});
+				}
+			} else if (leaf == GeometryType::LINESTRING) {
+				vertices(row, 2, random() % 3 == 0, repeats);
+			} else {
+				const uint32_t rings = 1 + random() % 3;
+				row.Count(rings);
+				for (uint32_t ring = 0; ring < rings; ring++) {
+					if (ring > 0 && random() % 5 == 0) {
+						row.Count(0);
+					} else {
+						vertices(row, 3, true, repeats);
+					}
+				}
+			}
+		}
+		wkb.push_back(row.bytes);
+		if (i % 10 == 0) {
+			wkb.push_back(row.bytes.substr(0, random() % row.bytes.size()));
+		}
+	}
+	for (bool leave_empty : {false, true}) {
+		const ShapeComparison compared(wkb, leave_empty);
+		CHECK(compared.wrong == 0);
+		CHECK(compared.same > 2000);
+		CHECK(compared.left > 500);
+		CHECK(compared.empty > 0);
+	}
 }
 
 TEST_CASE("kernels: points from WKB and to it", "[kernels]") {

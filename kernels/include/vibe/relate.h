@@ -18,6 +18,7 @@
 #pragma once
 
 #include "vibe/shape.h"
+#include "vibe/sort.h"
 
 namespace vibe {
 
@@ -85,30 +86,6 @@ struct RelateWork {
 };
 
 namespace relate_detail {
-
-//! Shell sort (Ciura's gaps): no memory, short, good on short or nearly sorted arrays
-template <class ARRAY, class LESS>
-VIBE_HD_NOINLINE void Sort(ARRAY &a, u32 begin, u32 end, const LESS &less) {
-	const u32 gaps[] = {1576091, 700485, 311326, 138367, 61496, 27331, 12147, 5398, 2399, 1066,
-	                    474,     211,    94,     42,     18,    8,     4,     2,    1};
-	constexpr u32 GAPS = sizeof(gaps) / sizeof(gaps[0]);
-	u32 n = end - begin;
-	VIBE_LOOP
-	for (u32 g = n <= 8 ? GAPS - 1 : 0; g < GAPS; g++) {
-		u32 gap = gaps[g];
-		VIBE_LOOP
-		for (u32 i = gap; i < n; i++) {
-			auto item = a[begin + i];
-			u32 j = i;
-			VIBE_LOOP
-			while (j >= gap && less(item, a[begin + j - gap])) {
-				a[begin + j] = a[begin + j - gap];
-				j -= gap;
-			}
-			a[begin + j] = item;
-		}
-	}
-}
 
 struct ByEdge {
 	VIBE_HD bool operator()(const EdgeContact &a, const EdgeContact &b) const {
@@ -429,7 +406,7 @@ private:
 			sorted = work.walk[i - 1].edge <= work.walk[i].edge;
 		}
 		if (!sorted) {
-			relate_detail::Sort(work.walk, 0, work.walk.Size(), relate_detail::ByEdge());
+			Sort(work.walk, 0, work.walk.Size(), relate_detail::ByEdge());
 		}
 	}
 
@@ -920,7 +897,7 @@ private:
 			work.crossings[i].slot = 2 * nodes_before + (at_node ? 1 : 0);
 		}
 		if (n > 1) {
-			relate_detail::Sort(work.crossings, 0, n, ByPlace {*this});
+			Sort(work.crossings, 0, n, ByPlace {*this});
 		}
 	}
 

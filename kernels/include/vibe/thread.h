@@ -48,7 +48,7 @@ constexpr u32 WARP = 1;
 #endif
 
 //! Room for `count` items of this thread behind a counter: where it begins. One addition for all threads of a warp.
-__device__ inline u64 Reserve(u64 *counter, u32 count) {
+__device__ inline u64 Reserve(u64 *counter, u64 count) {
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 	constexpr u32 ALL = 0xffffffffu;
 	const u32 lane = threadIdx.x % WARP;
@@ -63,7 +63,7 @@ __device__ inline u64 Reserve(u64 *counter, u32 count) {
 	}
 	return __shfl_sync(ALL, begin, WARP - 1) + sum - count;
 #else
-	return AtomicAdd(counter, (u64)count);
+	return AtomicAdd(counter, count);
 #endif
 }
 

@@ -156,6 +156,41 @@ VIBE_HD void WalkWkb(CURSOR &cursor, WALKER &walker) {
 	}
 }
 
+//! A geometry that is no collection, as WalkWkb() but without memory for what is open. A collection fails.
+template <class CURSOR, class WALKER>
+VIBE_HD void WalkWkbParts(CURSOR &cursor, WALKER &walker) {
+	const auto header = cursor.TakeHeader();
+	if (cursor.Failed()) {
+		return;
+	}
+	walker.Row(header);
+	const u64 stride = WkbStride(header.vertex_type);
+	const bool many = (u8)header.type > WKB_POLYGON;
+	const u32 parts = many ? cursor.TakeCount(WKB_LEAST_MEMBER) : 1;
+	for (u32 part = 0; part < parts && !cursor.Failed(); part++) {
+		auto member = header;
+		if (many) {
+			const u64 offset = cursor.Offset();
+			member = cursor.TakeHeader();
+			if (cursor.Failed()) {
+				return;
+			}
+			if (member.vertex_type != header.vertex_type) {
+				cursor.RefuseDimensions(offset, header.vertex_type, member.vertex_type);
+				return;
+			}
+			if ((u8)member.type + 3 != (u8)header.type) {
+				cursor.RefuseMember(offset, header.type, member.type);
+				return;
+			}
+		}
+		WalkWkbLeaf(cursor, member.type, stride, walker);
+	}
+	if (!cursor.Failed()) {
+		cursor.RequireEnd();
+	}
+}
+
 //! What a header says
 struct WkbKind {
 	WkbType type;

@@ -239,6 +239,33 @@ void BulkBatch::Add(DataChunk &input) {
 	count += input.size();
 }
 
+//! Memory that the device reads, where there is one
+void BulkBatch::Prepare(idx_t number) {
+	auto &call = calls[number];
+	if (!call.device && device.IsActive()) {
+		try {
+			call.device = device.NewPairwise(op.tasks[number]);
+		} catch (const GpuError &error) {
+			device.Fail(error);
+		}
+	}
+	auto memory_of = [&](bool left) -> vibespatial::ShapeRows::Memory {
+		if (!call.device) {
+			return nullptr;
+		}
+		return [this, &call, left](size_t block) -> uint8_t * {
+			try {
+				return call.device->Block(left, block);
+			} catch (const GpuError &error) {
+				device.Fail(error);
+				return nullptr;
+			}
+		};
+	};
+	call.left.Clear(memory_of(true));
+	call.right.Clear(memory_of(false));
+}
+
 void BulkBatch::AddRows(idx_t number, DataChunk &arguments, idx_t first) {
 	auto &call = calls[number];
 	auto &children = op.calls[number]->Cast<BoundFunctionExpression>().children;
@@ -252,6 +279,7 @@ void BulkBatch::AddRows(idx_t number, DataChunk &arguments, idx_t first) {
 	}
 	auto lefts = UnifiedVectorFormat::GetData<string_t>(left), rights = UnifiedVectorFormat::GetData<string_t>(right);
 	if (count == 0) {
+		Prepare(number);
 		call.constant_is_known = left_varies || AddGeometry(call.left, lefts[left.sel->get_index(0)]);
 		call.constant_is_known &= right_varies || AddGeometry(call.right, rights[right.sel->get_index(0)]);
 	}
@@ -292,6 +320,10 @@ bool BulkBatch::AddGeometry(PairwiseSide &side, const string_t &wkb) {
 	try {
 		// POINT EMPTY among points makes no shapes of them
 		if (vibespatial::ReadWkbHeader(data, wkb.GetSize()).type != vibespatial::GeometryType::POINT) {
+			if (vibespatial::ShapeRows::IsForDevice(data, wkb.GetSize())) {
+				side.AddWkb(data, wkb.GetSize());
+				return true;
+			}
 			vibespatial::BuildShape(data, wkb.GetSize(), scratch, shape);
 			side.AddShape(shape.View());
 			return true;
@@ -329,9 +361,6 @@ void BulkBatch::Launch() {
 	for (idx_t i = 0; i < calls.size() && device.IsActive(); i++) {
 		auto &call = calls[i];
 		try {
-			if (!call.device) {
-				call.device = device.NewPairwise(op.tasks[i]);
-			}
 			call.device->Begin(vibespatial::PairwiseInput {count, &call.left, &call.right,
 			                                               call.limits.empty() ? nullptr : call.limits.data()});
 			call.launched = true;

@@ -117,6 +117,7 @@ private:
 	};
 
 	void Collect(DataChunk &input);
+	void Prepare(idx_t number);
 	void AddRows(idx_t number, DataChunk &arguments, idx_t first);
 	bool AddGeometry(vibespatial::PairwiseSide &side, const string_t &wkb);
 	void Use(idx_t number, const vibespatial::PairwiseResult &result);

@@ -275,7 +275,7 @@ void DeviceBuild::PrepareRows() {
 	}
 	Run(row_work, [&](Parallel &parallel) {
 		vibespatial::GpuRows rows;
-		build.Index().ExportRows(rows, parallel);
+		build.Index().ExportRows(rows);
 		device_build->SetRows(rows, parallel);
 		join.decision.engine->KeepBuild(key, device_build);
 	});
@@ -332,6 +332,9 @@ void DeviceJoin::Finish() {
 	if (open_pairs > 0) {
 		event.reason += "; " + to_string(open_pairs) + " pairs decided by the CPU";
 	}
+	if (left_rows > 0) {
+		event.reason += "; " + to_string(left_rows) + " rows done by the CPU";
+	}
 	if (was_resident) {
 		event.reason += "; the build side was on the device";
 	}
@@ -373,7 +376,7 @@ DeviceTile::DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, De
 DeviceTile::~DeviceTile() = default;
 
 bool DeviceTile::IsFull() const {
-	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes.size() >= SHAPE_BYTES : count >= PointRows();
+	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes >= SHAPE_BYTES : count >= PointRows();
 }
 
 //! Rows that wait for their pairs should stay in the processor's cache meanwhile
@@ -389,9 +392,9 @@ void DeviceTile::Clear() {
 	kind = Kind::NOTHING;
 	count = 0;
 	launched = false;
-	shapes.clear();
-	bytes.clear();
-	offsets.clear();
+	shapes.Clear();
+	odd_wkb.clear();
+	bytes = 0;
 	limits.clear();
 	cpu_rows.clear();
 	pairs.clear();
@@ -414,14 +417,11 @@ static bool AllPoints(const JoinRow *rows, idx_t begin, idx_t end) {
 //! What the tile will hold is decided by its first rows
 void DeviceTile::Begin(const JoinRow *rows, idx_t begin, idx_t end) {
 	kind = AllPoints(rows, begin, end) ? Kind::POINTS : Kind::SHAPES;
-	if (kind == Kind::SHAPES) {
-		return;
-	}
 	try {
 		if (join.IsActive() && !tile) {
 			tile = build.NewTile();
 		}
-		if (tile) {
+		if (tile && kind == Kind::POINTS) {
 			points = tile->Points(PointRows());
 			return;
 		}
@@ -429,8 +429,31 @@ void DeviceTile::Begin(const JoinRow *rows, idx_t begin, idx_t end) {
 		tile.reset();
 		join.Fail(error);
 	}
-	own_points.resize(PointRows());
-	points = own_points.data();
+	if (kind == Kind::POINTS) {
+		own_points.resize(PointRows());
+		points = own_points.data();
+		return;
+	}
+	shapes.Clear([this](size_t block) -> uint8_t * {
+		try {
+			return tile ? tile->Block(block) : nullptr;
+		} catch (const GpuError &error) {
+			join.Fail(error);
+			return nullptr;
+		}
+	});
+}
+
+void DeviceTile::AddRow(const JoinRow &row) {
+	if (!row.data) {
+		shapes.AddNothing();
+	} else if (vibespatial::ShapeRows::IsForDevice(row.data, row.size)) {
+		shapes.AddWkb(row.data, row.size);
+	} else {
+		shapes.AddPacked();
+		odd_wkb.emplace_back(const_char_ptr_cast(row.data), row.size);
+	}
+	bytes += row.data ? row.size : 0;
 }
 
 idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_limits, idx_t begin) {
@@ -458,10 +481,7 @@ idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_l
 				end = i;
 				break;
 			}
-			offsets.push_back(bytes.size());
-			if (rows[i].data) {
-				bytes.insert(bytes.end(), rows[i].data, rows[i].data + rows[i].size);
-			}
+			AddRow(rows[i]);
 			count++;
 		}
 	}
@@ -486,10 +506,7 @@ void DeviceTile::Run(DataChunk &input, const JoinRow *rows, const double *row_li
 				vibespatial::TryReadPoint(rows[i].data, rows[i].size, points[i]);
 			}
 		} else {
-			offsets.push_back(bytes.size());
-			if (rows[i].data) {
-				bytes.insert(bytes.end(), rows[i].data, rows[i].data + rows[i].size);
-			}
+			AddRow(rows[i]);
 		}
 	}
 	if (row_limits) {
@@ -499,23 +516,27 @@ void DeviceTile::Run(DataChunk &input, const JoinRow *rows, const double *row_li
 	Finish(nullptr);
 }
 
+//! Of the rows that the device does not read
 void DeviceTile::BuildShapes() {
 	constexpr idx_t ROWS_PER_PIECE = 128;
 	//! What one thread has done before another could come
 	constexpr idx_t BYTES_TO_SHARE = 256 << 10;
-	shapes.resize((count + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
-	vector<vector<uint32_t>> for_cpu(shapes.size());
+	auto &odd_rows = shapes.PackedRows();
+	auto &pieces = shapes.packed;
+	pieces.clear();
+	pieces.resize((odd_rows.size() + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+	vector<vector<uint32_t>> for_cpu(pieces.size());
 	auto build_some = [&](Parallel &parallel) {
-		parallel.For(shapes.size(), [&](size_t step) {
+		parallel.For(pieces.size(), [&](size_t step) {
 			vibespatial::GeometryBatch batch;
 			vibespatial::Shape shape;
-			shapes[step].Clear();
-			for (idx_t i = step * ROWS_PER_PIECE; i < MinValue<idx_t>(count, (step + 1) * ROWS_PER_PIECE); i++) {
-				AddShape(i, shapes[step], batch, shape, for_cpu[step]);
+			auto end = MinValue<idx_t>(odd_rows.size(), (step + 1) * ROWS_PER_PIECE);
+			for (idx_t i = step * ROWS_PER_PIECE; i < end; i++) {
+				AddShape(odd_rows[i], pieces[step], batch, shape, for_cpu[step]);
 			}
 		});
 	};
-	if (bytes.size() >= BYTES_TO_SHARE) {
+	if (bytes >= BYTES_TO_SHARE) {
 		join.threads.Run(build_some);
 	} else {
 		vibespatial::Serial serial;
@@ -531,10 +552,6 @@ void DeviceTile::AddShape(idx_t row, vibespatial::PackedShapes &packed, vibespat
                           vibespatial::Shape &shape, vector<uint32_t> &for_cpu) {
 	auto &index = build.Build().Index();
 	auto wkb = Row(row);
-	if (!wkb.data) {
-		packed.AddNothing();
-		return;
-	}
 	vibe::Box box;
 	auto probe = index.ReadProbe(wkb, box);
 	auto part = !limits.empty()                                               ? limits[row]
@@ -587,11 +604,12 @@ JoinRow DeviceTile::Row(idx_t row) {
 	if (kind == Kind::POINTS) {
 		throw InternalException("points have no bytes");
 	}
-	auto end = row + 1 < offsets.size() ? offsets[row + 1] : bytes.size();
-	if (end == offsets[row]) {
-		return JoinRow {nullptr, 0};
+	auto &at = shapes.Rows()[row];
+	if (at.size == vibe::WkbRow::PACKED) {
+		auto &wkb = odd_wkb[at.begin];
+		return JoinRow {const_data_ptr_cast(wkb.data()), NumericCast<uint32_t>(wkb.size())};
 	}
-	return JoinRow {bytes.data() + offsets[row], NumericCast<uint32_t>(end - offsets[row])};
+	return JoinRow {shapes.Wkb(row), at.size};
 }
 
 GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
@@ -599,6 +617,7 @@ GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
 	input.first = first;
 	input.count = size;
 	input.shapes = kind == Kind::SHAPES ? &shapes : nullptr;
+	input.leave_empty = build.Build().Index().EmptyProbesMatter();
 	input.limits = limits.empty() ? nullptr : limits.data();
 	input.output = output;
 	input.use_cells = use_cells;
@@ -616,7 +635,7 @@ void DeviceTile::Launch() {
 		if (!use_cells) {
 			build.PrepareRows();
 		}
-		if (kind == Kind::SHAPES) {
+		if (!shapes.PackedRows().empty()) {
 			BuildShapes();
 		}
 		if (!tile) {
@@ -764,6 +783,12 @@ void DeviceTile::Use(const GpuTileResult &result, idx_t first, idx_t size) {
 		}
 		Decide(std::move(open));
 	}
+	if (result.left_count > 0) {
+		// In their order: the first error is that of the first row
+		vector<uint32_t> left(result.left, result.left + result.left_count);
+		std::sort(left.begin(), left.end());
+		RunRowsOnCpu(left);
+	}
 	for (idx_t i = 0; result.counts && i < counted->size(); i++) {
 		(*counted)[i] += result.counts[i];
 	}
@@ -773,6 +798,7 @@ void DeviceTile::Use(const GpuTileResult &result, idx_t first, idx_t size) {
 	lock_guard<mutex> guard(join.lock);
 	join.tiles_done++;
 	join.open_pairs += result.open;
+	join.left_rows += result.left_count;
 	join.join_counts.candidates += result.candidates;
 	(use_cells ? join.join_counts.cell_hits : join.join_counts.exact_tests) +=
 	    use_cells ? result.pairs : result.candidates;

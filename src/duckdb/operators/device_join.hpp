@@ -124,6 +124,7 @@ private:
 	idx_t tiles_done = 0;
 	idx_t tiles_on_cpu = 0;
 	idx_t open_pairs = 0;
+	idx_t left_rows = 0;
 	string failure;
 	bool finished = false;
 	std::chrono::steady_clock::time_point begin;
@@ -171,6 +172,7 @@ private:
 
 	idx_t PointRows() const;
 	void Begin(const vibespatial::JoinRow *rows, idx_t begin, idx_t end);
+	void AddRow(const vibespatial::JoinRow &row);
 	void BuildShapes();
 	void AddShape(idx_t row, vibespatial::PackedShapes &shapes, vibespatial::GeometryBatch &batch,
 	              vibespatial::Shape &shape, vector<uint32_t> &for_cpu);
@@ -201,10 +203,11 @@ private:
 	//! Points, where the device can read them, or in memory of our own when there is no device
 	vibe::Vec2 *points = nullptr;
 	std::vector<vibe::Vec2> own_points;
-	std::vector<vibespatial::PackedShapes> shapes;
-	//! The bytes of shapes, and where each begins
-	std::vector<uint8_t> bytes;
-	std::vector<uint64_t> offsets;
+	vibespatial::ShapeRows shapes;
+	//! The bytes of those that the device does not read
+	vector<string> odd_wkb;
+	//! Of all shapes
+	idx_t bytes = 0;
 	std::vector<double> limits;
 	//! That the device would not know
 	vector<uint32_t> cpu_rows;

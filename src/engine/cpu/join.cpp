@@ -362,7 +362,7 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 	}
 }
 
-void JoinIndex::ExportRows(GpuRows &result, Parallel &parallel) const {
+void JoinIndex::ExportRows(GpuRows &result) const {
 	result.tree = tree.get();
 	result.boxes = &item_boxes;
 	result.part_row = &part_row;
@@ -372,38 +372,26 @@ void JoinIndex::ExportRows(GpuRows &result, Parallel &parallel) const {
 		result.points = points.data();
 		return;
 	}
-	constexpr size_t ROWS_PER_PIECE = 256;
-	result.shapes.resize((rows.size() + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
-	parallel.For(result.shapes.size(), [&](size_t step) {
-		auto &piece = result.shapes[step];
-		GeometryBatch scratch;
-		Shape shape;
-		const vibe::u32 zero = 0;
-		for (size_t i = step * ROWS_PER_PIECE; i < std::min(rows.size(), (step + 1) * ROWS_PER_PIECE); i++) {
-			Vec2 point;
-			if (!rows[i].data) {
-				piece.AddNothing();
-			} else if (only_boxes) {
-				Box box = Box::Empty();
-				WkbBounds(rows[i].data, rows[i].size, box);
-				piece.AddBox(box);
-			} else if (ReadPoint(rows[i], point)) {
-				piece.Add(vibe::ShapeOfPoint(&point, &zero));
-			} else if (auto view = CachedShape(static_cast<uint32_t>(i))) {
-				piece.Add(*view);
-			} else {
-				try {
-					BuildShape(rows[i].data, rows[i].size, scratch, shape);
-					piece.Add(shape.View());
-				} catch (const GeometryError &) {
-					// Wrong, but perhaps never looked at
-					Box box = Box::Empty();
-					WkbBounds(rows[i].data, rows[i].size, box);
-					piece.AddUnknown(box);
-				}
+	result.wkb = rows.data();
+	result.pack = [this](size_t row, PackedShapes &packed) {
+		auto &wkb = rows[row];
+		Box box = Box::Empty();
+		WkbBounds(wkb.data, wkb.size, box);
+		if (only_boxes) {
+			packed.AddBox(box);
+		} else if (auto view = CachedShape(static_cast<uint32_t>(row))) {
+			packed.Add(*view);
+		} else {
+			try {
+				GeometryBatch scratch;
+				Shape shape;
+				BuildShape(wkb.data, wkb.size, scratch, shape);
+				packed.Add(shape.View());
+			} catch (const GeometryError &) {
+				packed.AddUnknown(box); // wrong, but perhaps never looked at
 			}
 		}
-	});
+	};
 }
 
 JoinIndex::ProbeRow JoinIndex::ReadProbe(const JoinRow &row, Box &box) const {

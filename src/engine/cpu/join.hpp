@@ -119,8 +119,8 @@ public:
 	void KeepForDevice() {
 		keep_boxes = true;
 	}
-	//! All rows for a device, once they are built. Throws GeometryError.
-	void ExportRows(struct GpuRows &result, Parallel &parallel) const;
+	//! All rows for a device, once they are built
+	void ExportRows(struct GpuRows &result) const;
 	//! The cells, where they pay for as many points as are expected and are all that points can meet
 	const CellIndex *CellsForDevice();
 	//! What a row of the probe side is to a device, and its box. Throws GeometryError as a probe would.

@@ -1,6 +1,7 @@
 #include "engine/cpu/shape.hpp"
 
 #include "geometry/lanes.hpp"
+#include "vibe/shape_build.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,87 +15,38 @@ using vibe::ShapeRing;
 using vibe::ShapeView;
 using vibe::Vec2;
 
-//! No boxes for fewer vertices: looking at each is as quick
-static constexpr uint32_t MIN_VERTICES_FOR_BOXES = 4 * ShapeView::FANOUT;
-
-//! Is a closed ring, without repeated vertices, counter-clockwise? Its lowest leftmost vertex turns as the ring does.
-static bool IsCounterClockwise(const double *x, const double *y, uint32_t begin, uint32_t end, double min_x) {
-	uint32_t corner = begin;
-	while (corner + 2 < end && x[corner] != min_x) {
-		corner++;
+//! At least so many; never fewer, as those beyond are not looked at
+template <class T>
+static void Fit(std::vector<T> &column, uint32_t count) {
+	if (column.size() < count) {
+		column.resize(count);
 	}
-	for (uint32_t i = corner + 1; i + 1 < end; i++) {
-		if (x[i] == min_x && y[i] < y[corner]) {
-			corner = i;
-		}
-	}
-	uint32_t before = corner == begin ? end - 2 : corner - 1;
-	return vibe::Orient2d(x[before], y[before], x[corner], y[corner], x[corner + 1], y[corner + 1]) > 0;
 }
 
 void Shape::AddRing(const GeometryView &geometry, uint32_t ring, bool is_area, uint32_t element) {
-	uint32_t begin = static_cast<uint32_t>(x.size());
-	uint32_t number = static_cast<uint32_t>(rings.size());
-	Box box = Box::Empty();
-	for (uint32_t i = geometry.ring_start[ring]; i < geometry.ring_start[ring + 1]; i++) {
-		double vx = geometry.x[i], vy = geometry.y[i];
-		if (x.size() > begin && x.back() == vx && y.back() == vy) {
-			continue;
-		}
-		x.push_back(vx);
-		y.push_back(vy);
-		box.Add(vx, vy);
-	}
-	uint32_t end = static_cast<uint32_t>(x.size());
-	if (is_area ? end - begin < 4 : end - begin < 2) {
-		if (!is_area && end > begin) {
-			points.push_back(Vec2 {x[begin], y[begin]}); // a line of no length is a point
-		}
-		x.resize(begin);
-		y.resize(begin);
+	const uint32_t begin = view.vertex_count, first = geometry.ring_start[ring];
+	const uint32_t count = geometry.ring_start[ring + 1] - first;
+	if (count == 0) {
 		return;
 	}
-	vertex_ring.resize(end, number);
+	Box box = Box::Empty();
+	const vibe::ColumnVertices from {geometry.x + first, geometry.y + first};
+	const uint32_t end = vibe::CopyVertices(from, count, x.data(), y.data(), begin, box);
+	if (end - begin < vibe::LeastVertices(is_area)) {
+		if (!is_area) {
+			points.push_back(Vec2 {x[begin], y[begin]}); // a line of no length is a point
+		}
+		return;
+	}
+	std::fill(vertex_ring.begin() + begin, vertex_ring.begin() + end, static_cast<uint32_t>(rings.size()));
 	rings.push_back(ShapeRing {begin, end, element, is_area, false, box});
+	view.vertex_count = end;
 	view.box.Add(box);
 	if (is_area) {
 		element_box[element].Add(box);
 	} else {
 		ends.push_back(Vec2 {x[begin], y[begin]});
 		ends.push_back(Vec2 {x[end - 1], y[end - 1]});
-	}
-}
-
-void Shape::AddBoxes(uint32_t vertex_count) {
-	view.level_count = 0;
-	boxes.clear();
-	if (vertex_count <= MIN_VERTICES_FOR_BOXES) {
-		return;
-	}
-	view.level_begin[0] = 0;
-	for (uint32_t begin = 0; begin < vertex_count; begin += ShapeView::FANOUT) {
-		Box box = Box::Empty();
-		// The last edge of a run ends at the first vertex of the next
-		uint32_t end = std::min(begin + ShapeView::FANOUT + 1, vertex_count);
-		for (uint32_t i = begin; i < end; i++) {
-			box.Add(x[i], y[i]);
-		}
-		boxes.push_back(box);
-	}
-	view.level_count = 1;
-	view.level_begin[1] = static_cast<uint32_t>(boxes.size());
-	while (view.level_begin[view.level_count] - view.level_begin[view.level_count - 1] > ShapeView::FANOUT) {
-		uint32_t begin = view.level_begin[view.level_count - 1];
-		uint32_t end = view.level_begin[view.level_count];
-		for (uint32_t i = begin; i < end; i += ShapeView::FANOUT) {
-			Box box = Box::Empty();
-			for (uint32_t k = i; k < std::min(i + ShapeView::FANOUT, end); k++) {
-				box.Add(boxes[k]);
-			}
-			boxes.push_back(box);
-		}
-		view.level_count++;
-		view.level_begin[view.level_count] = static_cast<uint32_t>(boxes.size());
 	}
 }
 
@@ -109,12 +61,10 @@ void Shape::Reset() {
 	view.box = Box::Empty();
 }
 
-void Shape::Show(uint32_t vertex_count) {
-	AddBoxes(vertex_count);
+void Shape::Show() {
 	view.x = x.data();
 	view.y = y.data();
 	view.vertex_ring = vertex_ring.data();
-	view.vertex_count = vertex_count;
 	view.rings = rings.data();
 	view.ring_count = static_cast<uint32_t>(rings.size());
 	view.element_begin = element_begin.data();
@@ -123,20 +73,24 @@ void Shape::Show(uint32_t vertex_count) {
 	view.point_count = static_cast<uint32_t>(points.size());
 	view.ends = ends.data();
 	view.end_count = static_cast<uint32_t>(ends.size());
-	view.boxes = boxes.data();
+	boxes.resize(vibe::BoxCount(view.vertex_count));
+	vibe::AddBoxes(view, boxes.data());
 }
 
 void Shape::Build(const GeometryView &geometry) {
 	Reset();
-	x.clear();
-	y.clear();
-	vertex_ring.clear();
+	const auto *ring_start = geometry.ring_start;
+	const uint32_t most =
+	    ring_start[geometry.part_ring[geometry.part_end]] - ring_start[geometry.part_ring[geometry.part_begin]];
+	Fit(x, most);
+	Fit(y, most);
+	Fit(vertex_ring, most);
 
 	uint32_t polygons = 0;
 	bool has[3] = {false, false, false};
 	for (uint32_t part = geometry.part_begin; part < geometry.part_end; part++) {
 		uint32_t begin = geometry.part_ring[part], end = geometry.part_ring[part + 1];
-		if (begin == end || geometry.ring_start[begin] == geometry.ring_start[begin + 1]) {
+		if (begin == end || ring_start[begin] == ring_start[begin + 1]) {
 			continue;
 		}
 		has[geometry.part_family[part]] = true;
@@ -151,7 +105,7 @@ void Shape::Build(const GeometryView &geometry) {
 				continue;
 			}
 			if (element_begin.empty() || view.mixed) {
-				element_begin.push_back(static_cast<uint32_t>(x.size()));
+				element_begin.push_back(view.vertex_count);
 				element_box.push_back(Box::Empty());
 			}
 			for (uint32_t ring = begin; ring < end; ring++) {
@@ -159,21 +113,21 @@ void Shape::Build(const GeometryView &geometry) {
 				AddRing(geometry, ring, true, static_cast<uint32_t>(element_begin.size()) - 1);
 				if (rings.size() > before) {
 					auto &added = rings.back();
-					added.interior_left = IsCounterClockwise(x.data(), y.data(), added.begin, added.end,
-					                                         added.box.min_x) == (ring == begin);
+					added.interior_left = vibe::IsCounterClockwise(x.data(), y.data(), added.begin, added.end,
+					                                               added.box.min_x) == (ring == begin);
 				} else if (ring == begin) {
 					flat_shells.push_back(ring);
 				}
 			}
 		}
 	}
-	bool has_area = !x.empty();
+	bool has_area = view.vertex_count > 0;
 	if (!has_area) {
 		element_begin.clear();
 		element_box.clear();
 	}
 	view.element_count = static_cast<uint32_t>(element_begin.size());
-	element_begin.push_back(static_cast<uint32_t>(x.size()));
+	element_begin.push_back(view.vertex_count);
 
 	// A polygon without area is the line, or the point, that it has collapsed to
 	for (uint32_t ring : flat_shells) {
@@ -188,12 +142,12 @@ void Shape::Build(const GeometryView &geometry) {
 				AddRing(geometry, ring, false, 0);
 				continue;
 			}
-			for (uint32_t i = geometry.ring_start[ring]; i < geometry.ring_start[ring + 1]; i++) {
+			for (uint32_t i = ring_start[ring]; i < ring_start[ring + 1]; i++) {
 				points.push_back(geometry.Vertex(i));
 			}
 		}
 	}
-	bool has_line = x.size() > element_begin.back();
+	bool has_line = view.vertex_count > element_begin.back();
 
 	if (points.size() > 1) {
 		std::sort(points.begin(), points.end(), vibe::LexicographicLess);
@@ -205,21 +159,9 @@ void Shape::Build(const GeometryView &geometry) {
 	// The mod-2 rule: a place is on the boundary when an odd number of lines end there
 	if (!ends.empty()) {
 		std::sort(ends.begin(), ends.end(), vibe::LexicographicLess);
-		size_t kept = 0;
-		for (size_t i = 0; i < ends.size();) {
-			size_t k = i;
-			while (k < ends.size() && ends[k] == ends[i]) {
-				k++;
-			}
-			Vec2 end = ends[i];
-			if ((k - i) % 2 == 1) {
-				ends[kept++] = end;
-			}
-			i = k;
-		}
-		ends.resize(kept);
+		ends.resize(vibe::KeepOdd(ends.data(), static_cast<uint32_t>(ends.size())));
 	}
-	Show(static_cast<uint32_t>(x.size()));
+	Show();
 	// Lines of no length have become points beside the others, areas of no width lines
 	view.mixed = view.mixed || (has_line && !points.empty()) || (has_area && (has_line || !points.empty()));
 	view.dimension = has_area ? 2 : has_line ? 1 : points.empty() ? -1 : 0;
@@ -274,14 +216,6 @@ bool ReadVertices(const uint8_t *at, uint32_t count, double *x, double *y, Box &
 	return repeated[0] == 0 && rest[0] + rest[1] == 0;
 }
 
-//! At least so many; never fewer, as those beyond are not looked at
-template <class T>
-void Fit(std::vector<T> &column, uint32_t count) {
-	if (column.size() < count) {
-		column.resize(count);
-	}
-}
-
 } // namespace
 
 bool Shape::BuildPlain(const uint8_t *wkb, size_t size) {
@@ -318,7 +252,7 @@ bool Shape::BuildPlain(const uint8_t *wkb, size_t size) {
 			if (x[begin] != x[end - 1] || y[begin] != y[end - 1]) {
 				return false;
 			}
-			interior_left = IsCounterClockwise(x.data(), y.data(), begin, end, box.min_x) == (ring == 0);
+			interior_left = vibe::IsCounterClockwise(x.data(), y.data(), begin, end, box.min_x) == (ring == 0);
 		}
 		std::fill(vertex_ring.begin() + begin, vertex_ring.begin() + end, ring);
 		rings.push_back(ShapeRing {begin, end, 0, is_area, interior_left, box});
@@ -339,7 +273,8 @@ bool Shape::BuildPlain(const uint8_t *wkb, size_t size) {
 		}
 	}
 	view.dimension = is_area ? 2 : 1;
-	Show(vertex_count);
+	view.vertex_count = vertex_count;
+	Show();
 	return true;
 }
 

@@ -26,10 +26,9 @@ public:
 
 private:
 	void AddRing(const vibe::GeometryView &geometry, uint32_t ring, bool is_area, uint32_t element);
-	void AddBoxes(uint32_t vertex_count);
 	void Reset();
-	//! Shows what is there; the dimension and what it follows from are the caller's
-	void Show(uint32_t vertex_count);
+	//! Shows what is there; how many vertices, the dimension and what it follows from are the caller's
+	void Show();
 
 	std::vector<double> x;
 	std::vector<double> y;

@@ -1,6 +1,7 @@
 // Joins, and functions of two geometries row by row, on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
 // predicate is asked about.
 #include "device_engine.hpp"
+#include "../same_shape.hpp"
 #include "../wkb_bytes.hpp"
 
 #include "engine/cpu/distance.hpp"
@@ -9,6 +10,7 @@
 #include "engine/gpu_join.hpp"
 #include "engine/gpu_pairwise.hpp"
 #include "engine/kernel_registry.hpp"
+#include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "geometry/wkb_visit.hpp"
 
@@ -16,6 +18,7 @@
 #include <atomic>
 #include <cmath>
 #include <random>
+#include <set>
 #include <thread>
 
 using namespace vibespatial; // NOLINT: a test
@@ -239,14 +242,15 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
                       bool cells, const std::shared_ptr<GpuBuild> &build) {
 	DeviceAnswer answer;
 	const size_t count = probes.rows.size();
-	// In pieces of any size
-	std::vector<PackedShapes> pieces;
+	ShapeRows shapes;
 	GeometryBatch batch;
 	Shape shape;
 	auto tile = engine.NewTile(build, index.Condition());
 	const double nowhere = std::numeric_limits<double>::quiet_NaN();
 	auto *to = tile->Points(count);
-	std::vector<uint32_t> empties;
+	shapes.Clear([&](size_t block) { return tile->Block(block); });
+	//! Rows that are for the CPU as a whole
+	std::set<uint32_t> left;
 	for (size_t i = 0; i < count; i++) {
 		auto &row = probes.rows[i];
 		if (points) {
@@ -256,19 +260,21 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 			}
 			continue;
 		}
-		if (i % 301 == 0) {
-			pieces.emplace_back();
-		}
-		auto &shapes = pieces.back();
-		vibe::Box box;
 		if (!row.data) {
 			shapes.AddNothing();
-		} else if (index.ReadProbe(row, box) == JoinIndex::ProbeRow::EMPTY) {
-			shapes.AddNothing();
-			empties.push_back(static_cast<uint32_t>(i));
+		} else if (i % 7 > 0 && ShapeRows::IsForDevice(row.data, row.size)) {
+			shapes.AddWkb(row.data, row.size);
 		} else {
+			// In pieces of any size
+			if (i % 43 == 0 || shapes.packed.empty()) {
+				shapes.packed.emplace_back();
+			}
 			BuildShape(row.data, row.size, batch, shape);
-			shapes.Add(shape.View());
+			shapes.AddPacked();
+			shapes.packed.back().Add(shape.View());
+			if (shape.View().dimension < 0 && index.EmptyProbesMatter()) {
+				left.insert(static_cast<uint32_t>(i));
+			}
 		}
 	}
 	JoinProbe decide(index, [] {});
@@ -276,7 +282,8 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 	for (auto output : {GpuOutput::PAIRS, GpuOutput::COUNTS, GpuOutput::FOUND}) {
 		GpuTileInput input;
 		input.count = count;
-		input.shapes = points ? nullptr : &pieces;
+		input.shapes = points ? nullptr : &shapes;
+		input.leave_empty = index.EmptyProbesMatter();
 		input.limits = limits;
 		input.output = output;
 		input.use_cells = cells;
@@ -299,6 +306,7 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 		} else {
 			tile->Begin(input);
 			auto &result = tile->Finish();
+			left.insert(result.left, result.left + result.left_count);
 			for (size_t i = 0; i < result.pairs; i++) {
 				answer.pairs.emplace_back(result.probe[i], result.build[i]);
 			}
@@ -323,17 +331,14 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 			}
 		}
 	}
-	// What a device is never asked
-	if (index.EmptyProbesMatter()) {
-		for (auto i : empties) {
-			JoinProbe probe(index, [] {});
-			probe.Begin(&probes.rows[i], 1, limits ? limits + i : nullptr, nullptr);
-			uint32_t left, right;
-			while (probe.Next(&left, &right, 1) > 0) {
-				answer.pairs.emplace_back(i, right);
-				answer.counts[right]++;
-				answer.found[i] = true;
-			}
+	for (auto i : left) {
+		JoinProbe probe(index, [] {});
+		probe.Begin(&probes.rows[i], 1, limits ? limits + i : nullptr, nullptr);
+		uint32_t first, right;
+		while (probe.Next(&first, &right, 1) > 0) {
+			answer.pairs.emplace_back(i, right);
+			answer.counts[right]++;
+			answer.found[i] = true;
 		}
 	}
 	std::sort(answer.pairs.begin(), answer.pairs.end());
@@ -367,7 +372,7 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 		}
 		const auto build = engine.NewBuild();
 		GpuRows rows;
-		index.ExportRows(rows, parallel);
+		index.ExportRows(rows);
 		build->SetRows(rows, parallel);
 		const auto expected = OnCpu(index, probes, by_probe ? probe_limits.data() : nullptr);
 		std::vector<uint64_t> counts(index.RowCount());
@@ -415,6 +420,78 @@ void RequireSameOften(GpuEngine &engine, const JoinCondition &condition, const c
 }
 
 } // namespace
+
+TEST_CASE("device: shapes from WKB are the CPU's", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm({"wkb_encode"}, 120).empty());
+	const Rows sound(91, 40000, 50, false);
+	std::mt19937_64 random(92);
+	std::vector<std::string> wkb;
+	for (size_t i = 0; i < sound.rows.size(); i++) {
+		wkb.push_back(sound.rows[i].data ? sound.bytes[i] : "");
+		if (i % 9 == 0) {
+			// One that is damaged
+			auto bytes = sound.bytes[i];
+			bytes[random() % bytes.size()] = static_cast<char>(random());
+			wkb.push_back(random() % 2 ? bytes : bytes.substr(0, random() % bytes.size()));
+		}
+		if (i % 500 == 0) {
+			// One with several levels of boxes
+			const uint32_t corners = 70 + random() % 900;
+			Wkb line;
+			line.Header(GeometryType::LINESTRING).Count(corners);
+			for (uint32_t k = 0; k < corners; k++) {
+				line.Doubles({static_cast<double>(random() % 100), static_cast<double>(k / 2)});
+			}
+			wkb.push_back(line.bytes);
+		}
+	}
+	ShapeRows rows;
+	std::vector<bool> is_wkb;
+	for (auto &row : wkb) {
+		const auto *data = reinterpret_cast<const uint8_t *>(row.data());
+		is_wkb.push_back(ShapeRows::IsForDevice(data, row.size()));
+		if (is_wkb.back()) {
+			rows.AddWkb(data, row.size());
+		} else {
+			rows.AddNothing();
+		}
+	}
+	PackedShapes made;
+	std::vector<uint32_t> left;
+	engine->ReadShapes(rows, made, left);
+	REQUIRE(made.views.size() == wkb.size());
+	const std::set<uint32_t> are_left(left.begin(), left.end());
+	REQUIRE(are_left.size() == left.size());
+	size_t same = 0, wrong = 0, unsound = 0;
+	GeometryBatch batch;
+	Shape shape;
+	for (uint32_t i = 0; i < wkb.size(); i++) {
+		if (!is_wkb[i]) {
+			wrong += made.views[i].dimension != -1 || are_left.count(i) > 0;
+			continue;
+		}
+		const bool is_left = are_left.count(i) > 0;
+		try {
+			BuildShape(reinterpret_cast<const uint8_t *>(wkb[i].data()), wkb[i].size(), batch, shape);
+		} catch (const GeometryError &) {
+			wrong += !is_left;
+			unsound++;
+			continue;
+		}
+		if (!is_left) {
+			wrong += !SameShape(PackedShapes::At(made.views[i], made.bytes.data()), shape.View());
+			same++;
+		}
+	}
+	WARN("shapes: " << same << " made on the device, " << left.size() << " left, " << unsound << " of them unsound");
+	REQUIRE(wrong == 0);
+	REQUIRE(unsound > 1000);
+	REQUIRE(same > wkb.size() / 2);
+}
 
 TEST_CASE("device: joins by relation are the CPU's", "[device]") {
 	auto *engine = Device();
@@ -486,6 +563,8 @@ TEST_CASE("device: functions row by row are the CPU's", "[device]") {
 				BuildShape(row.data, row.size, batch, shapes[side][i]);
 				if (TryReadPoint(row.data, row.size, point)) {
 					packed[side].AddPoint(point);
+				} else if (i % 5 > 0 && ShapeRows::IsForDevice(row.data, row.size)) {
+					packed[side].AddWkb(row.data, row.size);
 				} else {
 					packed[side].AddShape(shapes[side][i].View());
 				}

@@ -44,6 +44,7 @@ public:
 	void AddStep(const GpuStep &step) override;
 	void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes, uint32_t *status,
 	               GpuTimes &times) override;
+	void ReadShapes(const ShapeRows &rows, PackedShapes &shapes, std::vector<uint32_t> &left) override;
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) override;
 	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override;
 	std::shared_ptr<GpuBuild> NewBuild() override;
@@ -63,6 +64,8 @@ public:
 	//! Waits for the device and these kernels as long as a consumer may; throws GpuError
 	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
 	cudaKernel_t Kernel(const char *unit, const char *entry_point);
+	//! One thread for each of `threads`
+	void Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream, void **arguments);
 	//! Of this thread, the device that the engine works on
 	void UseDevice();
 
@@ -78,8 +81,6 @@ private:
 	void BringUp();
 	//! The payload of a kernel onto the device
 	void Load(const std::string &name, bool is_unit, const std::string &payload);
-	//! One thread for each of `threads`
-	void Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream, void **arguments);
 	void MakeMemory();
 	size_t FreeCaches();
 

@@ -7,6 +7,7 @@
 #include "engine/gpu/device/device.hpp"
 #include "engine/gpu/device/faults.hpp"
 #include "engine/gpu/device/launch.hpp"
+#include "engine/gpu/device/shapes.hpp"
 #include "vibe/pairs.h"
 
 #include <algorithm>
@@ -32,10 +33,11 @@ struct Head {
 	uint64_t candidates;
 	uint64_t kept;
 	uint64_t open;
+	uint64_t left;
 };
 
-//! Pinned memory of a stream, by number
-enum : size_t { PINNED_POINTS, PINNED_HEAD, PINNED_RESULT, PINNED_OPEN };
+//! Pinned memory of a stream, by number; from the last one on that of the shapes
+enum : size_t { PINNED_POINTS, PINNED_HEAD, PINNED_RESULT, PINNED_OPEN, PINNED_LEFT, PINNED_SHAPES };
 
 template <class T>
 T *At(rmm::device_buffer &buffer) {
@@ -77,7 +79,9 @@ public:
 		if (rows.points) {
 			side = SideView {nullptr, Copy(rows.points, rows.count, parallel)};
 		} else {
-			side = SideView {CopyShapes(rows, parallel), nullptr};
+			side = SideView {
+			    MakeShapes(engine, *stream, *memory, rows, parallel, [&](size_t size) { return Allocate(size); }),
+			    nullptr};
 		}
 		stream->Synchronize();
 		row_count = rows.count;
@@ -127,30 +131,6 @@ private:
 		}
 		return to;
 	}
-	const vibe::ShapeView *CopyShapes(const GpuRows &rows, Parallel &parallel) {
-		size_t total = 0;
-		std::vector<size_t> byte_begin, row_begin;
-		size_t row = 0;
-		for (auto &piece : rows.shapes) {
-			byte_begin.push_back(total);
-			row_begin.push_back(row);
-			total += piece.bytes.size();
-			row += piece.views.size();
-		}
-		auto *data = static_cast<uint8_t *>(Allocate(total));
-		UninitializedVector<vibe::ShapeView> views(row);
-		parallel.For(rows.shapes.size(), [&](size_t i) {
-			auto &piece = rows.shapes[i];
-			auto *base = data + byte_begin[i];
-			for (size_t k = 0; k < piece.views.size(); k++) {
-				views[row_begin[i] + k] = PackedShapes::At(piece.views[k], base);
-			}
-			engine.UseDevice();
-			stream->CopyToDevice(base, piece.bytes.data(), piece.bytes.size());
-		});
-		return Copy(views.data(), row, parallel);
-	}
-
 	CudaEngine &engine;
 	std::shared_ptr<DeviceMemory> memory;
 	std::mutex lock;
@@ -165,7 +145,8 @@ class DeviceTile : public GpuTile {
 public:
 	DeviceTile(CudaEngine &engine, std::shared_ptr<GpuBuild> build_p, const JoinCondition &condition)
 	    : engine(engine), held(std::move(build_p)), build(static_cast<DeviceBuild &>(*held)), condition(condition),
-	      memory(engine.CurrentMemory()), lease(engine.Streams().Take()), stream(*lease) {
+	      memory(engine.CurrentMemory()), lease(engine.Streams().Take()), stream(*lease),
+	      shapes(engine, stream, *memory, "join", PINNED_SHAPES) {
 		for (auto &event : events) {
 			CheckCuda(cudaEventCreate(&event), "an event");
 		}
@@ -190,6 +171,10 @@ public:
 	Vec2 *Points(size_t capacity) override {
 		engine.UseDevice();
 		return static_cast<Vec2 *>(stream.Pinned(PINNED_POINTS, capacity * sizeof(Vec2)));
+	}
+	uint8_t *Block(size_t number) override {
+		engine.UseDevice();
+		return shapes.Block(number);
 	}
 
 	void Begin(const GpuTileInput &input_p) override {
@@ -238,6 +223,7 @@ public:
 			result.found = static_cast<const uint8_t *>(stream.Pinned(PINNED_RESULT, 0));
 		}
 		Fetch(open, head.open, 0, PINNED_OPEN, result.open_probe, result.open_build);
+		FetchLeft(head.left);
 		return result;
 	}
 
@@ -253,36 +239,7 @@ private:
 	void Upload() {
 		const size_t end = input.first + input.count;
 		if (input.shapes) {
-			// Only the pieces that have rows of these
-			size_t bytes = 0, row = 0;
-			std::vector<size_t> begin;
-			for (auto &piece : *input.shapes) {
-				const bool wanted = row < end && row + piece.views.size() > input.first;
-				begin.push_back(bytes);
-				bytes += wanted ? piece.bytes.size() : 0;
-				row += piece.views.size();
-			}
-			auto *data = static_cast<uint8_t *>(stream.Temporary("join shapes", bytes + 8, *memory));
-			auto *views = static_cast<vibe::ShapeView *>(
-			    stream.Temporary("join views", input.count * sizeof(vibe::ShapeView), *memory));
-			moved.clear();
-			row = 0;
-			for (size_t i = 0; i < begin.size(); i++) {
-				auto &piece = (*input.shapes)[i];
-				const size_t before = moved.size();
-				for (auto &view : piece.views) {
-					if (row >= input.first && row < end) {
-						moved.push_back(PackedShapes::At(view, data + begin[i]));
-					}
-					row++;
-				}
-				if (moved.size() > before) {
-					stream.CopyToDevice(data + begin[i], piece.bytes.data(), piece.bytes.size());
-				}
-			}
-			stream.CopyToDevice(views, moved.data(), input.count * sizeof(vibe::ShapeView));
-			probe = SideView {views, nullptr};
-			result.times.bytes_to_device += bytes + input.count * sizeof(vibe::ShapeView);
+			shapes.Upload(*input.shapes, input.first, input.count, result.times);
 		} else {
 			auto *points = static_cast<Vec2 *>(stream.Temporary("join points", end * sizeof(Vec2), *memory));
 			const auto *from = static_cast<const Vec2 *>(stream.Pinned(PINNED_POINTS, 0));
@@ -320,6 +277,11 @@ private:
 		const size_t rows = build.row_count;
 		auto *head = static_cast<Head *>(stream.Temporary("join head", sizeof(Head), *memory));
 		CheckCuda(cudaMemsetAsync(head, 0, sizeof(Head), stream.Handle()), "memory");
+		if (input.shapes) {
+			left = static_cast<vibe::u32 *>(stream.Temporary("join left", count * sizeof(uint32_t), *memory));
+			probe =
+			    SideView {shapes.Decode(input.leave_empty, left, reinterpret_cast<vibe::u64 *>(&head->left)), nullptr};
+		}
 		uint32_t *counts = nullptr;
 		vibe::u8 *found = nullptr;
 		if (input.output == GpuOutput::COUNTS) {
@@ -433,6 +395,20 @@ private:
 		build_rows = at + room;
 	}
 
+	void FetchLeft(uint64_t count) {
+		if (count == 0) {
+			return;
+		}
+		auto *at = static_cast<uint32_t *>(stream.Pinned(PINNED_LEFT, count * sizeof(uint32_t)));
+		ReadTo(at, left, count * sizeof(uint32_t));
+		stream.Synchronize();
+		for (uint64_t i = 0; i < count; i++) {
+			at[i] += static_cast<uint32_t>(input.first);
+		}
+		result.left = at;
+		result.left_count = count;
+	}
+
 	void AddTimes() {
 		float to_device = 0, kernel = 0, from_device = 0;
 		CheckCuda(cudaEventElapsedTime(&to_device, events[0], events[1]), "an event");
@@ -450,6 +426,7 @@ private:
 	std::shared_ptr<DeviceMemory> memory;
 	StreamPool::Lease lease;
 	DeviceStream &stream;
+	DeviceShapes shapes;
 	//! Begin, copied, computed, read
 	cudaEvent_t events[4] = {};
 	std::map<std::string, cudaKernel_t> kernels;
@@ -457,8 +434,8 @@ private:
 	GpuTileInput input;
 	GpuTileResult result;
 	Clock::time_point begun;
-	std::vector<vibe::ShapeView> moved;
 	SideView probe {};
+	vibe::u32 *left = nullptr;
 	const double *probe_limits = nullptr;
 	PairList kept {};
 	PairList open {};

@@ -6,6 +6,7 @@
 #include "engine/gpu/device/device.hpp"
 #include "engine/gpu/device/faults.hpp"
 #include "engine/gpu/device/launch.hpp"
+#include "engine/gpu/device/shapes.hpp"
 #include "vibe/pairs.h"
 
 #include <algorithm>
@@ -15,13 +16,15 @@ namespace vibespatial {
 
 namespace {
 
-//! Pinned memory of a stream, by number
-enum : size_t { PINNED_RESULTS, PINNED_DISTANCES };
+//! Pinned memory of a stream, by number; from the last one on that of the shapes, left and right in turn
+enum : size_t { PINNED_RESULTS, PINNED_DISTANCES, PINNED_SHAPES };
 
 class DevicePairwise : public GpuPairwise {
 public:
 	DevicePairwise(CudaEngine &engine, const PairwiseTask &task)
-	    : engine(engine), task(task), memory(engine.CurrentMemory()), lease(engine.Streams().Take()), stream(*lease) {
+	    : engine(engine), task(task), memory(engine.CurrentMemory()), lease(engine.Streams().Take()), stream(*lease),
+	      left_shapes(engine, stream, *memory, "pairwise left", PINNED_SHAPES, 2),
+	      right_shapes(engine, stream, *memory, "pairwise right", PINNED_SHAPES + 1, 2) {
 		for (auto &event : events) {
 			CheckCuda(cudaEventCreate(&event), "an event");
 		}
@@ -36,13 +39,18 @@ public:
 	DevicePairwise(const DevicePairwise &) = delete;
 	DevicePairwise &operator=(const DevicePairwise &) = delete;
 
+	uint8_t *Block(bool left, size_t number) override {
+		engine.UseDevice();
+		return (left ? left_shapes : right_shapes).Block(number);
+	}
+
 	void Begin(const PairwiseInput &input) override {
 		engine.UseDevice();
 		result = PairwiseResult {};
 		count = input.count;
 		Record(0);
-		const auto left = Upload(*input.left, "left");
-		const auto right = Upload(*input.right, "right");
+		auto left = Upload(*input.left, left_shapes, "pairwise points left");
+		auto right = Upload(*input.right, right_shapes, "pairwise points right");
 		const double *limits = nullptr;
 		if (input.limits) {
 			auto *to = Memory<double>("pairwise limits", count);
@@ -51,6 +59,8 @@ public:
 		}
 		const auto pairs = Number(input);
 		Record(1);
+		Decode(left_shapes, left);
+		Decode(right_shapes, right);
 		// By the side whose row is that of the pair
 		const bool by_right = input.left->Count() != count;
 		Run(left, right, vibe::LimitView {0, by_right ? nullptr : limits, by_right ? limits : nullptr, false, false},
@@ -100,22 +110,20 @@ private:
 		return to;
 	}
 
-	vibe::SideView Upload(const PairwiseSide &side, const std::string &name) {
+	vibe::SideView Upload(const PairwiseSide &side, DeviceShapes &shapes, const char *name) {
 		if (side.IsPoints()) {
-			auto *points = Memory<vibe::Vec2>("pairwise points " + name, side.Count());
+			auto *points = Memory<vibe::Vec2>(name, side.Count());
 			Copy(points, side.Points().data(), side.Count());
 			return vibe::SideView {nullptr, points};
 		}
-		auto &shapes = side.Shapes();
-		auto *data = Memory<uint8_t>("pairwise shapes " + name, shapes.bytes.size());
-		auto *views = Memory<vibe::ShapeView>("pairwise views " + name, side.Count());
-		moved.resize(side.Count());
-		for (size_t i = 0; i < side.Count(); i++) {
-			moved[i] = PackedShapes::At(shapes.views[i], data);
+		shapes.Upload(side.Shapes(), 0, side.Count(), result.times);
+		return vibe::SideView {nullptr, nullptr};
+	}
+	//! Rows that are not known stay open
+	static void Decode(DeviceShapes &shapes, vibe::SideView &side) {
+		if (!side.points) {
+			side.shapes = shapes.Decode(false, nullptr, nullptr);
 		}
-		Copy(data, shapes.bytes.data(), shapes.bytes.size());
-		Copy(views, moved.data(), side.Count());
-		return vibe::SideView {views, nullptr};
 	}
 
 	//! The pairs, none of them known
@@ -139,8 +147,8 @@ private:
 			CheckCuda(cudaMemsetAsync(zeros, 0, count * sizeof(uint32_t), stream.Handle()), "memory");
 			return zeros;
 		};
-		return vibe::PairList {rows_of(*input.left, "pairwise left"), rows_of(*input.right, "pairwise right"), results,
-		                       reinterpret_cast<vibe::u64 *>(to), count};
+		return vibe::PairList {rows_of(*input.left, "pairwise rows left"), rows_of(*input.right, "pairwise rows right"),
+		                       results, reinterpret_cast<vibe::u64 *>(to), count};
 	}
 
 	template <class... ARGUMENTS>
@@ -182,12 +190,13 @@ private:
 	std::shared_ptr<DeviceMemory> memory;
 	StreamPool::Lease lease;
 	DeviceStream &stream;
+	DeviceShapes left_shapes;
+	DeviceShapes right_shapes;
 	//! Begin, copied, computed, read
 	cudaEvent_t events[4] = {};
 	PairwiseResult result;
 	size_t count = 0;
 	double *distances = nullptr;
-	std::vector<vibe::ShapeView> moved;
 	std::vector<uint32_t> numbers;
 };
 

@@ -118,6 +118,14 @@ void DeviceStream::WithSlot(USE &&use) {
 	give_back();
 }
 
+void DeviceStream::WriteToDevice(void *to, size_t bytes, const std::function<void(char *slot)> &write) {
+	WithSlot([&](char *slot, cudaEvent_t done) {
+		write(slot);
+		CheckCuda(cudaMemcpyAsync(to, slot, bytes, cudaMemcpyHostToDevice, stream), "a copy to the device");
+		CheckCuda(cudaEventRecord(done, stream), "an event");
+	});
+}
+
 void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel) {
 	const size_t steps = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
 	int device = 0;
@@ -125,12 +133,8 @@ void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes, Parall
 	parallel.For(steps, [&](size_t step) {
 		const size_t at = step * SLOT_BYTES, size = std::min(SLOT_BYTES, bytes - at);
 		CheckCuda(cudaSetDevice(device), "the device");
-		WithSlot([&](char *slot, cudaEvent_t done) {
-			std::memcpy(slot, static_cast<const char *>(from) + at, size);
-			CheckCuda(cudaMemcpyAsync(static_cast<char *>(to) + at, slot, size, cudaMemcpyHostToDevice, stream),
-			          "a copy to the device");
-			CheckCuda(cudaEventRecord(done, stream), "an event");
-		});
+		WriteToDevice(static_cast<char *>(to) + at, size,
+		              [&](char *slot) { std::memcpy(slot, static_cast<const char *>(from) + at, size); });
 	});
 }
 

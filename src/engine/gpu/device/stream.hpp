@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -64,6 +65,8 @@ public:
 	//! The same with several threads on the host's side, where there is much to copy
 	void CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
 	void CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
+	//! What `write` leaves in pinned memory, at most SLOT_BYTES of it
+	void WriteToDevice(void *to, size_t bytes, const std::function<void(char *slot)> &write);
 	void Synchronize();
 
 	//! Pinned memory of the host that stays with the stream, by number; what was there is lost when it has to grow
