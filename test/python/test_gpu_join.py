@@ -109,6 +109,22 @@ def test_build_side_is_kept_and_never_stale(process, fake):  # noqa: F811
     assert touching == cpu_touching
 
 
+def test_build_side_of_several_threads_is_kept(process, fake):  # noqa: F811
+    """More than one row group, whose order is another in every scan"""
+    tables = ["CREATE TABLE many AS SELECT i AS id, ST_MakeEnvelope(i % 997, i // 997, i % 997 + 0.5, i // 997 + 0.5) AS g FROM range(300000) t(i)",
+              "CREATE TABLE points AS SELECT i AS id, ST_Point(i % 997 + 0.25, i // 997 + 0.25) AS g FROM range(400000) t(i)"]
+    query = "SELECT count(*), sum(m.id * (p.id % 7)) FROM points p JOIN many m ON ST_Within(p.g, m.g)"
+    both = ("SELECT count(*) FROM points p JOIN (FROM many UNION ALL (FROM many WHERE id % 1000 = 1)) m ON ST_Within(p.g, m.g)")
+    load, results = process("SET threads = 4", *tables, "SET vibe_execution_mode = 'cpu'", query, both, "SET vibe_execution_mode = 'gpu'",
+                            *[query, EVENT] * 3, *[both, EVENT] * 2, "DELETE FROM many WHERE id = 5001", query, EVENT,
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    cpu, cpu_both = results[4:6]
+    rows, events = results[7:17:2], results[8:17:2]
+    assert rows == [cpu] * 3 + [cpu_both] * 2
+    assert ["was on the device" in event[0][3] for event in events] == [False, True, True, False, True], events
+    assert results[-2] != cpu and "was on the device" not in results[-1][0][3]
+
+
 # What the device makes shapes of, what the CPU packs, and what the CPU does as a whole
 ODD = ["'POLYGON Z ((0 0 1, 3 0 1, 3 3 1, 0 3 1, 0 0 1))'", "'LINESTRING M (0 0 1, 3 3 2, 3 3 nan, 5 1 1)'", "'POINT ZM (2 2 1 1)'",
        "'MULTIPOLYGON (((0 0, 0 2, 2 2, 2 0, 0 0), (0.5 0.5, 1 0.5, 1 1, 0.5 0.5)), EMPTY, ((4 4, 6 4, 6 6, 6 6, 4 4)))'",

@@ -355,9 +355,17 @@ string DeviceJoin::Describe() {
 	                          event.from_device_ms, open_pairs);
 }
 
+static vibespatial::Decision DecidePlan(ClientContext &context, const char *kernel, idx_t probe_rows) {
+	return vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), probe_rows,
+	                           GetGpuMinRows(context));
+}
+
+bool DeviceJoin::IsPlanned(ClientContext &context, const char *kernel, idx_t probe_rows) {
+	return DecidePlan(context, kernel, probe_rows).selected == ExecutionMode::GPU;
+}
+
 string DeviceJoin::DescribePlan(ClientContext &context, const char *kernel, idx_t probe_rows, idx_t build_rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), probe_rows,
-	                                    GetGpuMinRows(context));
+	auto decision = DecidePlan(context, kernel, probe_rows);
 	if (decision.selected == ExecutionMode::GPU) {
 		return (GetExecutionMode(context) == ExecutionMode::AUTO ? "gpu for points (" : "gpu (") + decision.reason +
 		       ")";

@@ -96,7 +96,8 @@ public:
 	void AddTo(vibespatial::JoinCounts &total);
 	//! Rows and pairs that were only counted
 	void CountedRows(idx_t &rows, idx_t &pairs);
-	//! For EXPLAIN: what would be decided now
+	//! What would be decided now; for EXPLAIN, in words
+	static bool IsPlanned(ClientContext &context, const char *kernel, idx_t probe_rows);
 	static string DescribePlan(ClientContext &context, const char *kernel, idx_t probe_rows, idx_t build_rows);
 
 private:

@@ -43,10 +43,27 @@ void SpatialBuild::Load() {
 	} while (iterator.Next());
 }
 
+//! As one thread would have scanned them: a device knows a build side by its rows in their order
+void SpatialBuild::Order(vector<BuildRun> runs) {
+	std::sort(runs.begin(), runs.end(), [](const BuildRun &a, const BuildRun &b) {
+		return a.batch != b.batch ? a.batch < b.batch : a.first < b.first;
+	});
+	vector<data_ptr_t> ordered;
+	ordered.reserve(locations.size());
+	for (auto &run : runs) {
+		auto first = locations.begin() + NumericCast<int64_t>(run.first);
+		ordered.insert(ordered.end(), first, first + NumericCast<int64_t>(run.count));
+	}
+	locations = std::move(ordered);
+}
+
 void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads,
-                         idx_t expected_probes, bool for_device) {
+                         idx_t expected_probes, bool for_device, vector<BuildRun> runs) {
 	auto begin = std::chrono::steady_clock::now();
 	Load();
+	if (for_device && !runs.empty()) {
+		Order(std::move(runs));
+	}
 	auto count = locations.size();
 	bool has_limits = op.limit_column != DConstants::INVALID_INDEX;
 	std::vector<JoinRow> geometries(count);

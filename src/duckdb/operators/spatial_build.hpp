@@ -40,6 +40,13 @@ private:
 	vector<std::atomic<uint64_t>> words;
 };
 
+//! Rows of a collection that came from one batch of a scan
+struct BuildRun {
+	idx_t batch;
+	idx_t first;
+	idx_t count;
+};
+
 class SpatialBuild {
 public:
 	//! `matched`: of all rows of the build side, by their numbers, where the join marks them
@@ -51,9 +58,9 @@ public:
 	//! Pins the rows
 	void Load();
 	//! Indexes them, on the engine that was chosen for that
-	//! `for_device`: the GPU will look for pairs
+	//! `for_device`: the GPU will look for pairs. `runs`: the rows in their batches, if known; they are numbered as these.
 	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
-	           bool for_device);
+	           bool for_device, vector<BuildRun> runs = {});
 	//! Counts memory that grew while probing
 	void CountMemory();
 
@@ -81,6 +88,8 @@ public:
 	vector<uint32_t> groups;
 
 private:
+	void Order(vector<BuildRun> runs);
+
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	unique_ptr<TupleDataCollection> rows;

@@ -35,7 +35,9 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       kernel(join.kernel), has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
       deterministic(GetDeterministic(context)),
       planned_engine(
-          DeviceJoin::DescribePlan(context, join.kernel, left.estimated_cardinality, right.estimated_cardinality)) {
+          DeviceJoin::DescribePlan(context, join.kernel, left.estimated_cardinality, right.estimated_cardinality)),
+      has_batches(DeviceJoin::IsPlanned(context, join.kernel, left.estimated_cardinality) &&
+                  right.AllSourcesSupportBatchIndex()) {
 	children.push_back(left);
 	children.push_back(right);
 
@@ -214,6 +216,7 @@ public:
 	mutex lock;
 	unique_ptr<TupleDataCollection> rows;
 	std::atomic<idx_t> row_count {0};
+	vector<BuildRun> runs;
 	BuildSample sample;
 	unique_ptr<TemporaryMemoryState> temporary_memory;
 	RowFlags matched;
@@ -268,6 +271,7 @@ public:
 	unique_ptr<TupleDataCollection> rows;
 	TupleDataAppendState append_state;
 	Vector numbers;
+	vector<BuildRun> runs;
 	idx_t until_sample = 0;
 	BuildSample sample;
 };
@@ -329,6 +333,13 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, O
 	}
 	if (count > 0) {
 		local.rows->Append(local.append_state, local.chunk, kept, count);
+		if (has_batches) {
+			auto batch = local.partition_info.batch_index.GetIndex();
+			if (local.runs.empty() || local.runs.back().batch != batch) {
+				local.runs.push_back(BuildRun {batch, local.rows->Count() - count, 0});
+			}
+			local.runs.back().count += count;
+		}
 	}
 	return SinkResultType::NEED_MORE_INPUT;
 }
@@ -338,6 +349,9 @@ SinkCombineResultType PhysicalSpatialJoin::Combine(ExecutionContext &, OperatorS
 	auto &local = input.local_state.Cast<SpatialJoinLocalSink>();
 	local.rows->FinalizePinState(local.append_state.pin_state);
 	lock_guard<mutex> guard(global.lock);
+	for (auto &run : local.runs) {
+		global.runs.push_back(BuildRun {run.batch, global.rows->Count() + run.first, run.count});
+	}
 	global.rows->Combine(std::move(local.rows));
 	auto &sample = global.sample;
 	sample.boxes.insert(sample.boxes.end(), local.sample.boxes.begin(), local.sample.boxes.end());
@@ -435,7 +449,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
 		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
-		                    global.device.IsActive());
+		                    global.device.IsActive(), std::move(global.runs));
 	});
 	global.device.SetBuild(*global.build);
 	if (has_aggregate) {

@@ -73,6 +73,8 @@ public:
 	bool deterministic;
 	//! As EXPLAIN shows it
 	string planned_engine;
+	//! The scan of the build side tells the order of its rows, and a device may know them again by it
+	bool has_batches;
 
 	// Rows of the layout
 	vibespatial::JoinRow GeometryOf(data_ptr_t row) const;
@@ -96,6 +98,9 @@ public:
 	}
 	bool ParallelSink() const override {
 		return !deterministic;
+	}
+	OperatorPartitionInfo RequiredPartitionInfo() const override {
+		return has_batches ? OperatorPartitionInfo::BatchIndex() : OperatorPartitionInfo::NoPartitionInfo();
 	}
 	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override;
 	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &context) const override;
