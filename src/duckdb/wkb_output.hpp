@@ -21,8 +21,16 @@ inline vibespatial::WkbSlice Slice(const string_t &wkb) {
 	return vibespatial::WkbSlice {WkbData(wkb), wkb.GetSize()};
 }
 
+//! Throws where a geometry is too large for a value
+inline void RequireValueSize(size_t size) {
+	if (size > NumericLimits<uint32_t>::Maximum()) {
+		throw OutOfRangeException("A geometry of %llu bytes: a value has at most 4,294,967,295", size);
+	}
+}
+
 //! A finished WKB as a string of `vector`
 inline string_t EmitWkb(Vector &vector, const std::string &wkb) {
+	RequireValueSize(wkb.size());
 	return StringVector::AddStringOrBlob(vector, wkb.data(), wkb.size());
 }
 
@@ -70,7 +78,9 @@ string_t EmitWkb(Vector &vector, idx_t size, WRITE &&write) {
 
 //! The WKB of a row of a batch as a string of `vector`
 inline string_t EmitRow(Vector &vector, const vibespatial::GeometryBatch &batch, idx_t row = 0) {
-	auto result = StringVector::EmptyString(vector, vibespatial::WkbSize(batch, row));
+	const auto size = vibespatial::WkbSize(batch, row);
+	RequireValueSize(size);
+	auto result = StringVector::EmptyString(vector, size);
 	vibespatial::WriteWkb(batch, row, reinterpret_cast<uint8_t *>(result.GetDataWriteable()));
 	result.Finalize();
 	return result;

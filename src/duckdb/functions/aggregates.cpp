@@ -290,7 +290,14 @@ private:
 	}
 };
 
-string_t MakeCollection(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
+string_t MakeCollection(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result) {
+	idx_t bytes = 0;
+	for (auto member : scratch.members) {
+		bytes += member.size;
+	}
+	// The collection, and its copy in the result
+	CountedMemory memory(bind.context);
+	memory.Resize(2 * bytes);
 	return EmitWkb(result, vibespatial::Collect(scratch.members));
 }
 

@@ -53,10 +53,11 @@ vector<ColumnAggregate> ChooseAggregates(TableFunctionBindInput &input, const Re
 	}
 }
 
-//! The aggregate of column c of rows numbered by r. As in a data frame the first value is one that is not NULL.
-string AggregateText(const string &function, const string &column) {
+//! The aggregate of a column. As in a data frame the first value is one that is not NULL; it is the first by the numbers of the rows.
+string AggregateText(const string &function, const string &column, bool &numbered) {
 	auto word = StringUtil::Lower(function);
 	if (word == "first" || word == "last") {
+		numbered = true;
 		return (word == "first" ? "arg_min(" : "arg_max(") + column + ", r)";
 	}
 	return QuotedName(function) + "(" + column + ")";
@@ -96,15 +97,16 @@ unique_ptr<TableRef> BindDissolve(ClientContext &context, TableFunctionBindInput
 		add(column, name);
 	}
 	add(relation.geometry, "vibe_union_agg(g)");
+	bool numbered = false;
 	for (auto &aggregate : aggregates) {
 		if (aggregate.column == relation.geometry) {
 			throw BinderException("%s: \"%s\" is the geometry, which is united; no other aggregate is made of it",
 			                      function, names[aggregate.column]);
 		}
-		add(aggregate.column, AggregateText(aggregate.function, refer(aggregate.column)));
+		add(aggregate.column, AggregateText(aggregate.function, refer(aggregate.column), numbered));
 	}
 	return ReplaceByQuery(context, function,
-	                      "SELECT " + StringUtil::Join(select, ", ") + " FROM " + relation.NumberedRows() + group);
+	                      "SELECT " + StringUtil::Join(select, ", ") + " FROM " + relation.Rows(numbered) + group);
 }
 
 } // namespace

@@ -6,7 +6,7 @@ namespace duckdb {
 
 namespace {
 
-//! The query of one overlay. In it l and r are the numbered rows of the sides; every part gives the columns of both, and g.
+//! The query of one overlay. In it l and r are the rows of the sides; every part gives the columns of both, and g.
 class OverlayQuery {
 public:
 	OverlayQuery(const RelationArgument &left, const RelationArgument &right, bool keep_type)
@@ -108,11 +108,12 @@ unique_ptr<TableRef> BindOverlay(ClientContext &context, TableFunctionBindInput 
 	for (auto &name : names) {
 		columns += (columns.empty() ? "" : ", ") + QuotedName(name);
 	}
-	// Materialized, so that a row has the same number wherever it is used
+	// A row must have the same number wherever it is used
+	const bool numbered = how != "intersection";
+	const string as = numbered ? " AS MATERIALIZED " : " AS ";
 	return ReplaceByQuery(context, function,
-	                      "WITH l AS MATERIALIZED " + left.NumberedRows() + ", r AS MATERIALIZED " +
-	                          right.NumberedRows() + " SELECT * FROM (" + StringUtil::Join(parts, " UNION ALL ") +
-	                          ") AS t(" + columns + ")");
+	                      "WITH l" + as + left.Rows(numbered) + ", r" + as + right.Rows(numbered) + " SELECT * FROM (" +
+	                          StringUtil::Join(parts, " UNION ALL ") + ") AS t(" + columns + ")");
 }
 
 } // namespace

@@ -62,10 +62,13 @@ void RelationArgument::DefaultToAllColumns(TableFunctionBindInput &input) {
 	}
 }
 
-string RelationArgument::NumberedRows() const {
-	auto result = "(SELECT row_number() OVER () - 1 AS r, " + QuotedName(bound.names[geometry]) + " AS g";
+string RelationArgument::Rows(bool numbered) const {
+	auto result = "(SELECT " + QuotedName(bound.names[geometry]) + " AS g";
 	for (idx_t i = 0; i < columns.size(); i++) {
 		result += ", " + QuotedName(bound.names[columns[i]]) + " AS c" + to_string(i);
+	}
+	if (numbered) {
+		result += ", row_number() OVER () - 1 AS r";
 	}
 	return result + " FROM " + ref->ToString() + ")";
 }

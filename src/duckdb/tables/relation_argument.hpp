@@ -31,8 +31,8 @@ public:
 	idx_t FindColumn(const string &name) const;
 	//! Has all columns but the geometry come out where none were chosen
 	void DefaultToAllColumns(TableFunctionBindInput &input);
-	//! (SELECT .. FROM ..): the number of a row as r, the geometry as g, and c0, c1 .. for the columns that come out
-	string NumberedRows() const;
+	//! (SELECT .. FROM ..): the geometry as g, c0, c1 .. for the columns that come out, and the number of a row as r
+	string Rows(bool numbered) const;
 
 	//! left_geometry, left_columns and so on
 	static void AddSideParameters(TableFunction &function);

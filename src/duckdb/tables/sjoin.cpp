@@ -51,8 +51,8 @@ unique_ptr<TableRef> BindSjoin(ClientContext &context, TableFunctionBindInput &i
 		select += (i == 0 ? "" : ", ") + values[i] + " AS " + QuotedName(names[i]);
 	}
 	// The vibe_ names are ours, whatever else is loaded
-	auto query = "SELECT " + select + " FROM " + left.NumberedRows() + " AS l " + StringUtil::Upper(how) + " JOIN " +
-	             right.NumberedRows() + " AS r ON vibe_" + predicate + "(l.g, r.g" + limit + ")";
+	auto query = "SELECT " + select + " FROM " + left.Rows(true) + " AS l " + StringUtil::Upper(how) + " JOIN " +
+	             right.Rows(true) + " AS r ON vibe_" + predicate + "(l.g, r.g" + limit + ")";
 	return ReplaceByQuery(context, function, query);
 }
 
