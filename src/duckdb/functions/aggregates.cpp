@@ -118,8 +118,6 @@ struct ExtentAggregate {
 		auto function = AggregateFunction::UnaryAggregate<State, string_t, string_t, ExtentAggregate>(
 		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
 		function.SetBindCallback(BindAggregate);
-		function.SetOrderDependent(AggregateOrderDependent::NOT_ORDER_DEPENDENT);
-		function.SetDistinctDependent(AggregateDistinctDependent::NOT_DISTINCT_DEPENDENT);
 		return function;
 	}
 };
