@@ -24,6 +24,7 @@ def test_no_cast_around_a_column(column, call):
 
 
 @pytest.mark.parametrize("call", ["ST_Centroid(g)", "ST_Envelope(g)", "ST_Boundary(g)", "ST_ConvexHull(g)", "ST_Simplify(g, 1)",
+                                  "ST_Buffer(g, 1)", "ST_Buffer(g, 1, 2)", "ST_MakeValid(g)", "ST_ReducePrecision(g, 1)", "ST_Node(g)",
                                   "ST_Reverse(g)", "ST_FlipCoordinates(g)", "ST_Force2D(g)", "ST_Multi(g)", "ST_StartPoint(g)",
                                   "ST_EndPoint(g)", "ST_PointN(g, 1)", "ST_ExteriorRing(g)", "ST_InteriorRingN(g, 1)",
                                   "ST_Collect([g])", "ST_MakeLine(g, g)", "ST_MakeLine(ST_Point(1, 2), g)", "ST_MakeLine([g, g])"])

@@ -19,6 +19,7 @@ ST_IsValid ST_IsValidReason ST_IsSimple ST_IsClosed ST_IsRing ST_StartPoint ST_E
 ST_ExteriorRing ST_InteriorRingN ST_NumInteriorRings ST_NInteriorRings ST_Dump
 ST_Boundary ST_Reverse ST_FlipCoordinates ST_Force2D ST_Multi ST_ConvexHull ST_Simplify
 ST_Union ST_Intersection ST_Difference ST_SymDifference ST_UnaryUnion
+ST_Buffer ST_MakeValid ST_ReducePrecision ST_Node
 """.split()
 
 AGGREGATES = ["ST_Union_Agg", "ST_CoverageUnion_Agg", "ST_Intersection_Agg", "ST_Extent_Agg", "ST_Envelope_Agg",

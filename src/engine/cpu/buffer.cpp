@@ -179,8 +179,7 @@ private:
 		const auto from = before.Normal();
 		const auto to = after.Normal();
 		const int turn = vibe::Orient2d(ring[Previous(i)], p, ring[Next(i)]);
-		const double cosine = Dot(from, to);
-		const double sine = turn < 0 ? -Cross(from, to) : Cross(from, to);
+		const double cosine = vibe::Max(-1, vibe::Min(Dot(from, to), 1));
 		if (turn == 0) {
 			if (cosine > 0) {
 				// straight on
@@ -193,9 +192,9 @@ private:
 			Emit(p, to, distance);
 			return;
 		}
-		// where the two offset edges meet, or would, and how far that is from their ends
+		// where the two offset edges meet, or would, and how far that is from their ends; nowhere for a spike
 		const Vec2 meeting {(from.x + to.x) / (1 + cosine), (from.y + to.y) / (1 + cosine)};
-		const double reach = distance * sine / (1 + cosine);
+		const double reach = distance * vibe::Sqrt(vibe::Max(1 - cosine, 0) / (1 + cosine));
 		if (turn < 0) {
 			// Towards this side. Offset edges that are long enough are cut where they meet; what is cut off lies in the sweeps
 			// of both edges. Others go through the corner.
@@ -213,14 +212,14 @@ private:
 		}
 		Emit(p, from, distance);
 		if (style.join == BufferJoin::ROUND) {
-			AddArc(p, from, Angle(cosine, vibe::Max(sine, 0)));
+			AddArc(p, from, Angle(cosine, vibe::Max(Cross(from, to), 0)));
 		}
 		Emit(p, to, distance);
 	}
 
 	//! False where that leaves a bevel
 	bool AddMitre(const Vec2 &p, const Edge &before, const Edge &after, const Vec2 &meeting, double cosine) {
-		if (Dot(meeting, meeting) <= style.mitre_limit * style.mitre_limit) {
+		if (style.mitre_limit > 0 && 2 <= style.mitre_limit * style.mitre_limit * (1 + cosine)) {
 			Emit(p, meeting, distance);
 			return true;
 		}
