@@ -32,8 +32,8 @@ struct BufferStyle {
 };
 
 //! Appends a row with the polygons. A negative distance takes a margin off polygons and leaves nothing of lines and
-//! points; 0 gives the polygons themselves. Throws GeometryError when the row is not usable (geometry/checks.hpp), the distance
-//! is not finite or the buffer reaches beyond the range of numbers.
+//! points; 0 gives the polygons themselves. Throws GeometryError when the row is not usable (geometry/checks.hpp), the
+//! distance is not finite or the buffer reaches beyond the range of numbers.
 void Buffer(const GeometryBatch &batch, size_t row, double distance, const BufferStyle &style, Overlay &overlay,
             Parallel &parallel, GeometryBatch &out);
 

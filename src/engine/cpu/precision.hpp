@@ -13,8 +13,8 @@
 
 namespace vibespatial {
 
-//! Appends the row on the grid, without Z and M. Throws GeometryError when the row is not usable (geometry/checks.hpp) or the grid is not
-//! a positive number.
+//! Appends the row on the grid, without Z and M. Throws GeometryError when the row is not usable (geometry/checks.hpp)
+//! or the grid is not a positive number.
 void ReducePrecision(const GeometryBatch &batch, size_t row, double grid, Overlay &overlay, Parallel &parallel,
                      GeometryBatch &out);
 
