@@ -48,6 +48,16 @@ SqlFunction &SqlFunction::Aggregate(vector<Parameter> aggregate_parameters, Aggr
 	return *this;
 }
 
+//! What our functions carry with them
+static const shared_ptr<ScalarFunctionInfo> &Mark() {
+	static const auto mark = make_shared_ptr<ScalarFunctionInfo>();
+	return mark;
+}
+
+bool SqlFunction::IsOurs(const ScalarFunction &function) {
+	return function.HasExtraFunctionInfo() && &function.GetExtraFunctionInfo() == Mark().get();
+}
+
 string SqlFunction::VibeName(const string &name) {
 	auto lower = StringUtil::Lower(name);
 	return StringUtil::StartsWith(lower, "st_") ? "vibe_" + lower.substr(3) : lower;
@@ -96,6 +106,7 @@ void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registe
 			continue;
 		}
 		function.name = registered_name;
+		function.SetExtraFunctionInfo(Mark());
 		auto execute = function.function;
 		function.function = [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
 			WithFunctionName(registered_name, [&]() { execute(args, state, result); });

@@ -73,6 +73,8 @@ public:
 	static void Infallible(ScalarFunction &function) {
 		function.SetErrorMode(FunctionErrors::CANNOT_ERROR);
 	}
+	//! Whether a function in a plan is one that was built here: `spatial` has some of the same names
+	static bool IsOurs(const ScalarFunction &function);
 	//! ST_MakeEnvelope -> vibe_makeenvelope
 	static string VibeName(const string &name);
 

@@ -382,6 +382,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	config.AddExtensionOption("vibe_join_partitions",
 	                          "Cut the build side of spatial joins into so many parts; 0: as many as memory asks for",
 	                          LogicalType::UBIGINT, Value::UBIGINT(0));
+	config.AddExtensionOption("vibe_rewrites",
+	                          "Expressions of vibespatial's functions become cheaper ones; EXPLAIN shows them",
+	                          LogicalType::BOOLEAN, Value::BOOLEAN(true));
 }
 
 void StartGpu(ExtensionLoader &loader) {
@@ -409,6 +412,11 @@ int64_t GetGpuMinRows(ClientContext &context) {
 bool GetDeterministic(ClientContext &context) {
 	Value value;
 	return context.TryGetCurrentSetting("vibe_deterministic", value) && !value.IsNull() && BooleanValue::Get(value);
+}
+
+bool GetRewrites(ClientContext &context) {
+	Value value;
+	return context.TryGetCurrentSetting("vibe_rewrites", value) && !value.IsNull() && BooleanValue::Get(value);
 }
 
 double GetKernelTimeout(ClientContext &context) {

@@ -25,6 +25,8 @@ Precompile GetPrecompile(ClientContext &context);
 int64_t GetGpuMinRows(ClientContext &context);
 //! Rows come in a stable order, whatever the number of threads
 bool GetDeterministic(ClientContext &context);
+//! Expressions may be rewritten
+bool GetRewrites(ClientContext &context);
 //! Seconds that a query waits for its own kernels
 double GetKernelTimeout(ClientContext &context);
 

@@ -18,7 +18,7 @@ void RegisterFormats(ExtensionLoader &loader);
 void RegisterAccessors(ExtensionLoader &loader);
 //! ST_Area ST_Length ST_Perimeter ST_Centroid, the box of a geometry
 void RegisterMeasures(ExtensionLoader &loader);
-//! ST_Intersects and the other predicates, ST_Relate, ST_Distance, ST_DWithin
+//! ST_Intersects and the other predicates, ST_Relate, ST_Distance, ST_DWithin, vibe_buffer_intersects
 void RegisterPredicates(ExtensionLoader &loader);
 //! ST_IsValid ST_IsValidReason ST_IsSimple ST_IsRing
 void RegisterValidity(ExtensionLoader &loader);

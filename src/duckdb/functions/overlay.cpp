@@ -3,6 +3,7 @@
 #include "duckdb/function_builder.hpp"
 #include "duckdb/operators/overlay_work.hpp"
 #include "duckdb/wkb_output.hpp"
+#include "engine/cpu/measure.hpp"
 
 namespace duckdb {
 
@@ -100,6 +101,39 @@ struct ST_Overlay {
 	}
 };
 
+//! ST_Area of an overlay, to the bit, from geometries that no string is made of
+template <OverlayOp OP>
+struct Vibe_OverlayArea {
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		auto &overlay = OverlayLocalState::Get(state);
+		vibespatial::OverlayRule rule;
+		rule.op = OP;
+		rule.areas_only = true;
+		ApartBoxes apart;
+		BinaryExecutor::Execute<string_t, string_t, double>(
+		    args.data[0], args.data[1], result, args.size(), [&](const string_t &left, const string_t &right) {
+			    overlay.Begin();
+			    overlay.Add(Overlay::LEFT, Slice(left));
+			    overlay.Add(Overlay::RIGHT, Slice(right));
+			    if (OP == OverlayOp::INTERSECTION && apart.Test(left, right)) {
+				    return 0.0;
+			    }
+			    return vibespatial::Area(overlay.Run(rule).View(0));
+		    });
+	}
+
+	static void Register(ExtensionLoader &loader, const string &name, const string &expression, const string &example) {
+		SqlFunction(name, "The same as ST_Area(" + expression + "(geom1, geom2)), without the geometry in between.")
+		    .Category("overlay")
+		    .Example(name + "('POLYGON ((0 0, 2 0, 2 1, 0 1, 0 0))'::GEOMETRY, 'POLYGON ((1 0, 3 0, 3 1, 1 1, 1 "
+		                    "0))'::GEOMETRY)",
+		             example)
+		    .Overload({{"geom1", LogicalType::GEOMETRY()}, {"geom2", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE,
+		              Execute, OverlayLocalState::Use)
+		    .Register(loader);
+	}
+};
+
 struct ST_UnaryUnion {
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &overlay = OverlayLocalState::Get(state);
@@ -135,6 +169,10 @@ void RegisterOverlay(ExtensionLoader &loader) {
 	    loader, "ST_SymDifference", "What lies in one of two geometries and not in the other.",
 	    "MULTIPOLYGON (((0 0, 1 0, 1 1, 0 1, 0 0)), ((2 0, 3 0, 3 1, 2 1, 2 0)))");
 	ST_UnaryUnion::Register(loader);
+	Vibe_OverlayArea<OverlayOp::UNION>::Register(loader, "vibe_union_area", "ST_Union", "3.0");
+	Vibe_OverlayArea<OverlayOp::INTERSECTION>::Register(loader, "vibe_intersection_area", "ST_Intersection", "1.0");
+	Vibe_OverlayArea<OverlayOp::DIFFERENCE>::Register(loader, "vibe_difference_area", "ST_Difference", "1.0");
+	Vibe_OverlayArea<OverlayOp::SYM_DIFFERENCE>::Register(loader, "vibe_symdifference_area", "ST_SymDifference", "2.0");
 }
 
 } // namespace duckdb

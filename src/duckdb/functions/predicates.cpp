@@ -4,6 +4,8 @@
 #include "duckdb/prepared_argument.hpp"
 #include "duckdb/wkb_output.hpp"
 #include "duckdb/wkb_prefetch.hpp"
+#include "engine/cpu/buffer.hpp"
+#include "engine/cpu/buffer_reach.hpp"
 #include "engine/cpu/distance.hpp"
 
 namespace duckdb {
@@ -176,6 +178,112 @@ struct ST_DWithin {
 	}
 };
 
+//===----------------------------------------------------------------------===//
+// vibe_buffer_intersects, vibe_buffer_reach: what rewrites make of ST_Intersects(ST_Buffer(..), ..)
+//===----------------------------------------------------------------------===//
+struct Vibe_BufferIntersects {
+	struct LocalState : public PreparedLocalState {
+		vibespatial::Overlay overlay;
+		vibespatial::Serial serial;
+		vibespatial::GeometryBatch input;
+		vibespatial::GeometryBatch output;
+		vibespatial::Shape buffer;
+		//! What the buffer is of; dictionaries and joins repeat it
+		const char *built = nullptr;
+		double built_distance = 0;
+
+		const vibe::ShapeView &GetBuffer(const string_t &wkb, double distance) {
+			if (built != wkb.GetData() || built_distance != distance || wkb.IsInlined()) {
+				built = nullptr;
+				input.Clear();
+				output.Clear();
+				vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
+				vibespatial::Buffer(input, 0, distance, vibespatial::BufferStyle {}, overlay, serial, output);
+				buffer.Build(output.View(0));
+				built = wkb.GetData();
+				built_distance = distance;
+			}
+			return buffer.View();
+		}
+	};
+
+	static bool Answer(LocalState &local, const string_t &geom1, const string_t &geom2, double distance) {
+		vibe::Box box;
+		vibespatial::WkbBounds(WkbData(geom1), geom1.GetSize(), box);
+		const vibespatial::BufferReach reach(box, distance);
+		// at most the limit as soon as that is known, so it need not be the distance
+		const auto near = ST_Distance::Distance(local, geom1, geom2, reach.outer);
+		if (!(near <= reach.outer)) {
+			vibe::Box other;
+			vibespatial::WkbBounds(WkbData(geom2), geom2.GetSize(), other);
+			if (!box.Intersects(other) || !vibespatial::HidesAreas(WkbData(geom1), geom1.GetSize())) {
+				return false;
+			}
+		} else if (near <= reach.inner || (reach.inner >= 0 && ST_Distance::Distance(local, geom1, geom2,
+		                                                                               reach.inner) <= reach.inner)) {
+			return true;
+		}
+		return vibespatial::Evaluate(vibe::PREDICATE_INTERSECTS, local.GetBuffer(geom1, distance),
+		                             local.right.GetShape(geom2), local.scratch);
+	}
+
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		auto &local = static_cast<LocalState &>(PreparedLocalState::Begin(args, state));
+		local.built = nullptr;
+		TernaryExecutor::Execute<string_t, string_t, double, bool>(
+		    args.data[0], args.data[1], args.data[2], result, args.size(),
+		    [&](const string_t &geom1, const string_t &geom2, double distance) {
+			    return Answer(local, geom1, geom2, distance);
+		    });
+	}
+
+	static unique_ptr<FunctionLocalState> Init(ExpressionState &, const BoundFunctionExpression &, FunctionData *) {
+		return make_uniq<LocalState>();
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("vibe_buffer_intersects",
+		            "Whether ST_Buffer(geom1, distance) and geom2 share a point. The buffer is made where their distance "
+		            "alone does not tell: where it is about as large as that of the buffer's rim.")
+		    .Category("predicate")
+		    .Example("vibe_buffer_intersects('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY, 3)", "true")
+		    .Overload({{"geom1", LogicalType::GEOMETRY()},
+		               {"geom2", LogicalType::GEOMETRY()},
+		               {"distance", LogicalType::DOUBLE}},
+		              LogicalType::BOOLEAN, Execute,
+		              [](ScalarFunction &function) {
+			              PreparedArguments(function);
+			              function.init_local_state = Init;
+		              })
+		    .Register(loader);
+	}
+};
+
+struct Vibe_BufferReach {
+	static void ExecuteDistance(DataChunk &args, ExpressionState &, Vector &result) {
+		UnaryExecutor::Execute<double, double>(args.data[0], result, args.size(), [](double distance) {
+			return vibespatial::BufferReach(vibe::Box {0, 0, 0, 0}, distance).outer;
+		});
+	}
+
+	static void ExecuteMargin(DataChunk &args, ExpressionState &, Vector &result) {
+		UnaryExecutor::Execute<string_t, double>(args.data[0], result, args.size(), [](const string_t &wkb) {
+			return vibespatial::BufferMargin(WkbData(wkb), wkb.GetSize());
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("vibe_buffer_reach",
+		            "How far ST_Buffer(geom, distance) may reach, with all rounding: no point of it is farther from geom "
+		            "than vibe_buffer_reach(distance) + vibe_buffer_reach(geom).")
+		    .Category("measure")
+		    .Example("vibe_buffer_reach('POINT (0 0)'::GEOMETRY)", "0.0")
+		    .Overload({{"distance", LogicalType::DOUBLE}}, LogicalType::DOUBLE, ExecuteDistance)
+		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE, ExecuteMargin)
+		    .Register(loader);
+	}
+};
+
 } // namespace
 
 void RegisterPredicates(ExtensionLoader &loader) {
@@ -219,6 +327,8 @@ void RegisterPredicates(ExtensionLoader &loader) {
 	ST_Relate::Register(loader);
 	ST_Distance::Register(loader);
 	ST_DWithin::Register(loader);
+	Vibe_BufferIntersects::Register(loader);
+	Vibe_BufferReach::Register(loader);
 }
 
 } // namespace duckdb

@@ -2,6 +2,7 @@
 
 #include "duckdb/operators/bulk_logical.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
+#include "duckdb/operators/rewrites.hpp"
 #include "duckdb/operators/spatial_join_logical.hpp"
 #include "duckdb/settings.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
@@ -795,7 +796,10 @@ bool HasOtherExtensions(ClientContext &context) {
 	return false;
 }
 
-void HideBeforeOptimizing(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+void RewriteAndHide(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	if (GetRewrites(input.context)) {
+		RewriteExpressions(input.context, *plan);
+	}
 	if (HasOtherExtensions(input.context)) {
 		HideSpatialPredicates(*plan);
 	}
@@ -845,7 +849,7 @@ struct GpuGuard : public OptimizerExtensionInfo {
 void RegisterSpatialJoin(ExtensionLoader &loader) {
 	OptimizerExtension extension;
 	extension.optimizer_info = make_shared_ptr<GpuGuard>();
-	extension.pre_optimize_function = HideBeforeOptimizing;
+	extension.pre_optimize_function = RewriteAndHide;
 	extension.optimize_function = OptimizeSpatialJoins;
 	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
 }
