@@ -37,55 +37,116 @@ VibeType SimpleType(VibeType type) {
 	return vibespatial::IsLeaf(type) ? type : VibeType(uint8_t(type) - 3);
 }
 
-//! Intersections without a point in common, by their boxes
-class ApartBoxes {
-public:
-	//! Whether the boxes of two geometries are apart. Then Empty() is their intersection.
-	bool Test(const string_t &left, const string_t &right) {
-		const auto left_type = vibespatial::ReadWkbHeader(WkbData(left), left.GetSize()).type;
-		const auto right_type = vibespatial::ReadWkbHeader(WkbData(right), right.GetSize()).type;
-		if (left_type == VibeType::GEOMETRYCOLLECTION || right_type == VibeType::GEOMETRYCOLLECTION) {
-			return false;
-		}
-		vibe::Box left_box;
-		vibe::Box right_box;
-		vibespatial::WkbBounds(WkbData(left), left.GetSize(), left_box);
-		vibespatial::WkbBounds(WkbData(right), right.GetSize(), right_box);
-		type = MinValue(SimpleType(left_type), SimpleType(right_type));
-		return !left_box.Intersects(right_box);
+VibeType TypeOf(const string_t &wkb) {
+	return vibespatial::ReadWkbHeader(WkbData(wkb), wkb.GetSize()).type;
+}
+
+//! Whether two geometries, of which none is a collection, have no point in common, by their boxes
+bool BoxesApart(const string_t &left, const string_t &right) {
+	if (TypeOf(left) == VibeType::GEOMETRYCOLLECTION || TypeOf(right) == VibeType::GEOMETRYCOLLECTION) {
+		return false;
 	}
-	const vibespatial::GeometryBatch &Empty() {
-		empty.Clear();
-		empty.BeginRow(type, vibespatial::VERTEX_XY);
-		empty.BeginNode(type, 0);
-		empty.BeginPart(vibespatial::FamilyOf(type));
-		empty.EndRow();
-		return empty;
+	vibe::Box left_box;
+	vibe::Box right_box;
+	vibespatial::WkbBounds(WkbData(left), left.GetSize(), left_box);
+	vibespatial::WkbBounds(WkbData(right), right.GetSize(), right_box);
+	return !left_box.Intersects(right_box);
+}
+
+//! The rows of a chunk with two geometries
+class OverlayPairs {
+public:
+	OverlayPairs(DataChunk &args, ExpressionState &state, OverlayOp op, bool areas_only)
+	    : context(state.GetContext()), own(OverlayLocalState::Get(state)), count(args.AllConstant() ? 1 : args.size()) {
+		rule.op = op;
+		rule.areas_only = areas_only;
+		for (auto side : {Overlay::LEFT, Overlay::RIGHT}) {
+			args.data[side].ToUnifiedFormat(count, formats[side]);
+		}
+	}
+
+	//! result[row] = emit(make(overlay of row)). Rows that are many and large are made by all threads; what is emitted is
+	//! emitted by this one.
+	template <class VALUE, class MAKE, class EMIT>
+	void Execute(Vector &result, bool is_constant, MAKE &&make, EMIT &&emit) {
+		result.SetVectorType(is_constant ? VectorType::CONSTANT_VECTOR : VectorType::FLAT_VECTOR);
+		vector<idx_t> small;
+		vector<idx_t> large;
+		idx_t bytes = 0;
+		for (idx_t row = 0; row < count; row++) {
+			if (!IsValid(Overlay::LEFT, row) || !IsValid(Overlay::RIGHT, row)) {
+				is_constant ? ConstantVector::SetNull(result, true) : FlatVector::SetNull(result, row, true);
+				continue;
+			}
+			const auto size = Geometry(Overlay::LEFT, row).GetSize() + Geometry(Overlay::RIGHT, row).GetSize();
+			bytes += size;
+			(size >= OverlayWork::LARGE ? large : small).push_back(row);
+		}
+		auto values = result_data<decltype(emit(std::declval<VALUE>()))>(result, is_constant);
+		TaskThreads threads(context);
+		if (bytes < OverlayWork::LARGE || small.size() < 2 || threads.Count() < 2) {
+			for (auto row : small) {
+				values[row] = emit(make(Run(own, row)));
+			}
+		} else {
+			vector<VALUE> made(small.size());
+			const idx_t steps = MinValue<idx_t>(small.size(), threads.Count() * 8);
+			threads.Run([&](vibespatial::Parallel &parallel) {
+				parallel.For(steps, [&](size_t step) {
+					OverlayWork work(context);
+					for (auto i = small.size() * step / steps; i < small.size() * (step + 1) / steps; i++) {
+						made[i] = make(Run(work, small[i]));
+					}
+				});
+			});
+			for (idx_t i = 0; i < small.size(); i++) {
+				values[small[i]] = emit(made[i]);
+			}
+		}
+		for (auto row : large) {
+			values[row] = emit(make(Run(own, row)));
+		}
 	}
 
 private:
-	VibeType type = VibeType::INVALID;
-	vibespatial::GeometryBatch empty;
+	template <class T>
+	static T *result_data(Vector &result, bool is_constant) {
+		return is_constant ? ConstantVector::GetData<T>(result) : FlatVector::GetData<T>(result);
+	}
+	bool IsValid(Overlay::Side side, idx_t row) const {
+		return formats[side].validity.RowIsValid(formats[side].sel->get_index(row));
+	}
+	const string_t &Geometry(Overlay::Side side, idx_t row) const {
+		return UnifiedVectorFormat::GetData<string_t>(formats[side])[formats[side].sel->get_index(row)];
+	}
+	const vibespatial::GeometryBatch &Run(OverlayWork &work, idx_t row) const {
+		auto &left = Geometry(Overlay::LEFT, row);
+		auto &right = Geometry(Overlay::RIGHT, row);
+		work.Begin();
+		work.Add(Overlay::LEFT, Slice(left));
+		work.Add(Overlay::RIGHT, Slice(right));
+		if (rule.op == OverlayOp::INTERSECTION && BoxesApart(left, right)) {
+			return work.Empty(MinValue(SimpleType(TypeOf(left)), SimpleType(TypeOf(right))));
+		}
+		return work.Run(rule);
+	}
+
+	ClientContext &context;
+	OverlayWork &own;
+	const idx_t count;
+	vibespatial::OverlayRule rule;
+	UnifiedVectorFormat formats[2];
 };
 
 //! ST_Union, ST_Intersection, ST_Difference, ST_SymDifference
 template <OverlayOp OP>
 struct ST_Overlay {
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
-		auto &overlay = OverlayLocalState::Get(state);
-		vibespatial::OverlayRule rule;
-		rule.op = OP;
-		ApartBoxes apart;
-		BinaryExecutor::Execute<string_t, string_t, string_t>(
-		    args.data[0], args.data[1], result, args.size(), [&](const string_t &left, const string_t &right) {
-			    overlay.Begin();
-			    overlay.Add(Overlay::LEFT, Slice(left));
-			    overlay.Add(Overlay::RIGHT, Slice(right));
-			    if (OP == OverlayOp::INTERSECTION && apart.Test(left, right)) {
-				    return EmitRow(result, apart.Empty());
-			    }
-			    return EmitRow(result, overlay.Run(rule));
-		    });
+		OverlayPairs(args, state, OP, false)
+		    .Execute<std::string>(
+		        result, args.AllConstant(),
+		        [](const vibespatial::GeometryBatch &made) { return vibespatial::WriteWkb(made, 0); },
+		        [&](const std::string &wkb) { return EmitWkb(result, wkb); });
 	}
 
 	static void Register(ExtensionLoader &loader, const string &name, const string &description,
@@ -105,21 +166,11 @@ struct ST_Overlay {
 template <OverlayOp OP>
 struct Vibe_OverlayArea {
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
-		auto &overlay = OverlayLocalState::Get(state);
-		vibespatial::OverlayRule rule;
-		rule.op = OP;
-		rule.areas_only = true;
-		ApartBoxes apart;
-		BinaryExecutor::Execute<string_t, string_t, double>(
-		    args.data[0], args.data[1], result, args.size(), [&](const string_t &left, const string_t &right) {
-			    overlay.Begin();
-			    overlay.Add(Overlay::LEFT, Slice(left));
-			    overlay.Add(Overlay::RIGHT, Slice(right));
-			    if (OP == OverlayOp::INTERSECTION && apart.Test(left, right)) {
-				    return 0.0;
-			    }
-			    return vibespatial::Area(overlay.Run(rule).View(0));
-		    });
+		OverlayPairs(args, state, OP, true)
+		    .Execute<double>(
+		        result, args.AllConstant(),
+		        [](const vibespatial::GeometryBatch &made) { return vibespatial::Area(made.View(0)); },
+		        [](double area) { return area; });
 	}
 
 	static void Register(ExtensionLoader &loader, const string &name, const string &expression, const string &example) {

@@ -219,8 +219,8 @@ struct Vibe_BufferIntersects {
 			if (!box.Intersects(other) || !vibespatial::HidesAreas(WkbData(geom1), geom1.GetSize())) {
 				return false;
 			}
-		} else if (near <= reach.inner || (reach.inner >= 0 && ST_Distance::Distance(local, geom1, geom2,
-		                                                                               reach.inner) <= reach.inner)) {
+		} else if (near <= reach.inner ||
+		           (reach.inner >= 0 && ST_Distance::Distance(local, geom1, geom2, reach.inner) <= reach.inner)) {
 			return true;
 		}
 		return vibespatial::Evaluate(vibe::PREDICATE_INTERSECTS, local.GetBuffer(geom1, distance),
@@ -242,9 +242,10 @@ struct Vibe_BufferIntersects {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction("vibe_buffer_intersects",
-		            "Whether ST_Buffer(geom1, distance) and geom2 share a point. The buffer is made where their distance "
-		            "alone does not tell: where it is about as large as that of the buffer's rim.")
+		SqlFunction(
+		    "vibe_buffer_intersects",
+		    "Whether ST_Buffer(geom1, distance) and geom2 share a point. The buffer is made where their distance "
+		    "alone does not tell: where it is about as large as that of the buffer's rim.")
 		    .Category("predicate")
 		    .Example("vibe_buffer_intersects('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY, 3)", "true")
 		    .Overload({{"geom1", LogicalType::GEOMETRY()},
@@ -273,9 +274,10 @@ struct Vibe_BufferReach {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction("vibe_buffer_reach",
-		            "How far ST_Buffer(geom, distance) may reach, with all rounding: no point of it is farther from geom "
-		            "than vibe_buffer_reach(distance) + vibe_buffer_reach(geom).")
+		SqlFunction(
+		    "vibe_buffer_reach",
+		    "How far ST_Buffer(geom, distance) may reach, with all rounding: no point of it is farther from geom "
+		    "than vibe_buffer_reach(distance) + vibe_buffer_reach(geom).")
 		    .Category("measure")
 		    .Example("vibe_buffer_reach('POINT (0 0)'::GEOMETRY)", "0.0")
 		    .Overload({{"distance", LogicalType::DOUBLE}}, LogicalType::DOUBLE, ExecuteDistance)

@@ -56,6 +56,15 @@ public:
 			Add(side, geometry);
 		}
 	}
+	//! The EMPTY geometry of a leaf type, until the next call
+	const vibespatial::GeometryBatch &Empty(vibespatial::GeometryType type) {
+		output.Clear();
+		output.BeginRow(type, vibespatial::VERTEX_XY);
+		output.BeginNode(type, 0);
+		output.BeginPart(vibespatial::FamilyOf(type));
+		output.EndRow();
+		return output;
+	}
 	//! The result, until the next call
 	const vibespatial::GeometryBatch &Run(const vibespatial::OverlayRule &rule) {
 		output.Clear();
@@ -71,10 +80,10 @@ public:
 	bool IsLarge() const {
 		return bytes >= LARGE;
 	}
-
-private:
 	//! Bytes of WKB from which on other threads are called
 	static constexpr idx_t LARGE = 1 << 18;
+
+private:
 	//! Bytes of memory for each of WKB while it runs: about what was seen of layers of a million vertices
 	static constexpr idx_t RUN_FACTOR = 12;
 

@@ -51,8 +51,8 @@ public:
 		}
 		const bool is_condition =
 		    op.type == LogicalOperatorType::LOGICAL_FILTER || op.type == LogicalOperatorType::LOGICAL_ANY_JOIN;
-		LogicalOperatorVisitor::EnumerateExpressions(
-		    op, [&](unique_ptr<Expression> *expr) { Visit(*expr, is_condition); });
+		LogicalOperatorVisitor::EnumerateExpressions(op,
+		                                             [&](unique_ptr<Expression> *expr) { Visit(*expr, is_condition); });
 	}
 
 private:
@@ -216,7 +216,8 @@ private:
 	bool Segments(vector<unique_ptr<Expression>> &arguments, double &result) {
 		constexpr double MOST = 1000;
 		result = 8;
-		return arguments.size() == 2 || (arguments.size() == 3 && Constant(*arguments[2], result) && result >= 1 && result <= MOST);
+		return arguments.size() == 2 ||
+		       (arguments.size() == 3 && Constant(*arguments[2], result) && result >= 1 && result <= MOST);
 	}
 
 	//===------------------------------------------------------------------===//
@@ -244,7 +245,8 @@ private:
 			if (!IsColumn(*geometry) || !IsColumn(*other) || distance->IsVolatile()) {
 				return nullptr;
 			}
-			auto limit = Bind("+", Bind("vibe_buffer_reach", distance->Copy()), Bind("vibe_buffer_reach", geometry->Copy()));
+			auto limit =
+			    Bind("+", Bind("vibe_buffer_reach", distance->Copy()), Bind("vibe_buffer_reach", geometry->Copy()));
 			within = Bind("vibe_dwithin", geometry->Copy(), other->Copy(), std::move(limit));
 		}
 		auto result = Bind("vibe_buffer_intersects", std::move(geometry), std::move(other), std::move(distance));

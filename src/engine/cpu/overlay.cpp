@@ -413,10 +413,16 @@ struct Overlay::Work {
 				mine.TakeAreas(reduced[part]);
 			}
 		});
+		// Nothing is read from these any more, and there may be much of them
+		std::vector<Vec2>().swap(vertices);
+		std::vector<Member>().swap(members);
+		std::vector<OverlayChain>().swap(chains);
+		mended.clear();
 		auto &edges = arrangement.net.edges;
 		edges.clear();
 		for (auto &part : reduced) {
 			edges.insert(edges.end(), part.begin(), part.end());
+			std::vector<OverlayEdge>().swap(part);
 		}
 	}
 

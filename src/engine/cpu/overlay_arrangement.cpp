@@ -11,14 +11,13 @@ using Kind = OverlayChain::Kind;
 
 namespace {
 
-//! Does a ring run counterclockwise? Told at its first vertex by x and y, exactly; by its area where that is a spike.
-bool RunsCounterclockwise(const Vec2 *points, size_t count) {
-	size_t first = 0;
-	for (size_t i = 1; i < count; i++) {
-		if (PointBefore(points[i], points[first])) {
-			first = i;
-		}
-	}
+//! The vertex of a ring that is first by x and y
+size_t FirstVertex(const Vec2 *points, size_t count) {
+	return std::min_element(points, points + count, PointBefore) - points;
+}
+
+//! Does a ring run counterclockwise? Told at its first vertex, exactly; by its area where that is a spike.
+bool RunsCounterclockwise(const Vec2 *points, size_t count, size_t first) {
 	const auto distinct = [&](size_t step) {
 		auto i = first;
 		do {
@@ -67,7 +66,12 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
 	constexpr int NEAR_ROUNDS = 8;
 	constexpr int GRID_ROUNDS = 16;
+	// Coordinates of very different sizes have edges go to ever more ends
+	const size_t most = net.edges.size() * 2 + 256;
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
+		if (round < 3 * NEAR_ROUNDS && net.edges.size() > most) {
+			round = 3 * NEAR_ROUNDS;
+		}
 		if (round < 3 * NEAR_ROUNDS) {
 			tolerance.reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
 		} else {
@@ -106,9 +110,11 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 		}
 		return;
 	}
+	const auto first = FirstVertex(p, n);
+	const bool forward = RunsCounterclockwise(p, n, first);
 	int32_t weight = 1;
 	if (chain.kind != Kind::RING) {
-		weight = RunsCounterclockwise(p, n) == (chain.kind == Kind::SHELL) ? 1 : -1;
+		weight = forward == (chain.kind == Kind::SHELL) ? 1 : -1;
 	}
 	if (!clip) {
 		for (size_t i = 0; i < n; i++) {
@@ -116,12 +122,17 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 		}
 		return;
 	}
+	// Wherever the ring begins and whichever way it runs, it is gone around from its first vertex counterclockwise
+	const auto at = [&](size_t i) -> const Vec2 & { return p[(first + (forward ? i : n - i % n)) % n]; };
+	if (!forward) {
+		weight = -weight;
+	}
 	size_t last = 0;
-	auto last_code = Outside(*clip, p[0]), code = Outside(*clip, p[1 % n]);
+	auto last_code = Outside(*clip, at(0)), code = Outside(*clip, at(1));
 	for (size_t i = 1; i <= n; i++) {
-		const auto next_code = Outside(*clip, p[(i + 1) % n]);
+		const auto next_code = Outside(*clip, at(i + 1));
 		if (i == n || (last_code & code & next_code) == 0) {
-			AddEdge(p[last], p[i % n], chain, weight);
+			AddEdge(at(last), at(i), chain, weight);
 			last = i;
 			last_code = code;
 		}
