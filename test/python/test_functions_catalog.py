@@ -25,6 +25,9 @@ ST_Buffer ST_MakeValid ST_ReducePrecision ST_Node
 AGGREGATES = ["ST_Union_Agg", "ST_CoverageUnion_Agg", "ST_Intersection_Agg", "ST_Extent_Agg", "ST_Envelope_Agg",
               "ST_Collect_Agg"]
 
+VIBE = ["vibe_version", "vibe_buffer_intersects", "vibe_buffer_reach", "vibe_union_area", "vibe_intersection_area",
+        "vibe_difference_area", "vibe_symdifference_area"]
+
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
           "vibe_memory_status", "vibe_timeline"]
 
@@ -65,7 +68,7 @@ def spatial(connect, spatial_path):
         yield connection
 
 
-@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + ["vibe_version"])
+@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + VIBE)
 def test_described(vibe, name):
     overloads = catalog(vibe, name)
     assert overloads, f"{name} is not there"
@@ -77,7 +80,7 @@ def test_described(vibe, name):
         assert overload["examples"] and all(name + "(" in example for example in overload["examples"]), types
 
 
-@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + ["vibe_version"])
+@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + VIBE)
 def test_examples_hold(vibe, name):
     examples = {example for overload in catalog(vibe, name).values() for example in overload["examples"]}
     for example in examples:
@@ -149,7 +152,7 @@ def test_nothing_else_is_registered(vibe, connect):
     with connect(load=False) as plain:
         before = {row[0] for row in plain.execute(query).fetchall()}
     new = {row[0] for row in vibe.execute(query).fetchall()} - before
-    assert new == set(EVERY) | {vibe_name(name) for name in EVERY} | {"vibe_version"} | set(TABLES) | set(RELATIONS)
+    assert new == set(EVERY) | {vibe_name(name) for name in EVERY} | set(VIBE) | set(TABLES) | set(RELATIONS)
 
 
 def test_documentation_is_current(extension):

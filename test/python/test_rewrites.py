@@ -219,12 +219,40 @@ def test_a_buffer_of_no_row_stays(con):
     assert both(con, sql) == [(5,)] and "vibe_buffer_intersects" not in plan(con, sql)
 
 
-def test_a_buffer_of_an_expression_is_made_once_a_row(con):
+@pytest.mark.parametrize("buffer", ["ST_Buffer(ST_Reverse(a.g), 2.5)", "ST_Buffer('POINT (5 0)'::GEOMETRY, a.i)"])
+def test_a_buffer_of_an_expression_is_made_once_a_row(con, buffer):
     con.execute("CREATE TABLE t AS SELECT i, ST_Point(i, 0) AS g FROM range(10) t(i)")
-    sql = "SELECT a.i, b.i FROM t a JOIN t b ON ST_Intersects(ST_Buffer(ST_Reverse(a.g), 2.5), b.g)"
+    sql = f"SELECT a.i, b.i FROM t a JOIN t b ON ST_Intersects({buffer}, b.g)"
     both(con, sql)
     text = plan(con, sql)
     assert "VIBE_SPATIAL_JOIN" in text and "vibe_dwithin" not in text and "Residual" not in text
+
+
+def test_parameters_are_not_taken_for_constants(con):
+    con.execute("CREATE TABLE t AS SELECT i, ST_Point(i, 0) AS g FROM range(10) t(i)")
+    con.execute("PREPARE pairs AS SELECT count(*) FROM t a JOIN t b ON ST_Intersects(ST_Buffer(a.g, $1), b.g)")
+    con.execute("PREPARE sizes AS SELECT sum(ST_Area(ST_Buffer(ST_Buffer(g, $1), $2))) FROM t")
+    for r in (0.5, 1.25, 3.5, -1):
+        for setting in (True, False):
+            con.execute(f"SET vibe_rewrites = {setting}")
+            expected = sum(abs(i - k) <= r for i in range(10) for k in range(10))
+            assert con.execute(f"EXECUTE pairs({r})").fetchone() == (expected,)
+            if r > 0:
+                area = con.execute(f"EXECUTE sizes({r}, 2)").fetchone()[0] / 10
+                assert area == pytest.approx(math.pi * (r + 2) ** 2, rel=0.01)
+
+
+def test_exists_and_equalities_beside_a_buffer(con):
+    con.execute("CREATE TABLE t AS SELECT i, i % 3 AS k, ST_Point(i % 17, i // 17) AS g FROM range(300) t(i)")
+    met = "ST_Intersects(ST_Buffer(a.g, 1.5), b.g)"
+    both(con, f"SELECT i FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE {met} AND a.i < b.i)", "vibe_dwithin",
+         "VIBE_SPATIAL_JOIN")
+    both(con, f"SELECT i FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE {met} AND a.i < b.i)", "vibe_dwithin")
+    for join in ("JOIN", "LEFT JOIN", "RIGHT JOIN"):
+        both(con, f"SELECT a.i, b.i FROM t a {join} t b ON a.k = b.k AND {met}", "vibe_dwithin")
+    both(con, f"SELECT a.i, b.i FROM t a, t b WHERE {met} OR a.i = b.i + 200", "vibe_buffer_intersects")
+    both(con, f"SELECT a.i, b.i FROM t a, t b WHERE NOT {met} AND a.i < 20", "vibe_buffer_intersects")
+    both(con, f"SELECT a.i, CASE WHEN {met} THEN b.i END FROM t a, t b WHERE a.i < 20", "vibe_buffer_intersects")
 
 
 def overlay_pairs(con, seed, count):

@@ -208,8 +208,13 @@ struct Vibe_BufferIntersects {
 	};
 
 	static bool Answer(LocalState &local, const string_t &geom1, const string_t &geom2, double distance) {
-		vibe::Box box;
-		vibespatial::WkbBounds(WkbData(geom1), geom1.GetSize(), box);
+		vibe::Vec2 point;
+		auto box = vibe::Box::Empty();
+		if (local.left.GetPoint(geom1, point)) {
+			box.Add(point.x, point.y);
+		} else {
+			vibespatial::WkbBounds(WkbData(geom1), geom1.GetSize(), box);
+		}
 		const vibespatial::BufferReach reach(box, distance);
 		// at most the limit as soon as that is known, so it need not be the distance
 		const auto near = ST_Distance::Distance(local, geom1, geom2, reach.outer);

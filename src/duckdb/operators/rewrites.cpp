@@ -36,6 +36,18 @@ unordered_set<idx_t> TablesOf(const Expression &expr) {
 	return tables;
 }
 
+//! Of different tables, and so maybe of the two sides of a join
+bool AreApart(const Expression &left, const Expression &right) {
+	auto left_tables = TablesOf(left);
+	auto right_tables = TablesOf(right);
+	for (auto table : left_tables) {
+		if (right_tables.count(table)) {
+			return false;
+		}
+	}
+	return !left_tables.empty() && !right_tables.empty();
+}
+
 bool IsColumn(const Expression &expr) {
 	return expr.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF;
 }
@@ -239,15 +251,14 @@ private:
 		auto &distance = buffer[1];
 		auto &other = arguments[1 - side];
 		unique_ptr<Expression> within;
-		if (is_condition && TablesOf(*geometry) != TablesOf(*other) && !TablesOf(*geometry).empty() &&
-		    !TablesOf(*other).empty()) {
-			// A join has the buffer of an expression once for each row, but would have the expression again for each pair
-			if (!IsColumn(*geometry) || !IsColumn(*other) || distance->IsVolatile()) {
-				return nullptr;
-			}
+		if (is_condition && IsColumn(*geometry) && IsColumn(*other) && AreApart(*geometry, *other) &&
+		    !distance->IsVolatile()) {
 			auto limit =
 			    Bind("+", Bind("vibe_buffer_reach", distance->Copy()), Bind("vibe_buffer_reach", geometry->Copy()));
 			within = Bind("vibe_dwithin", geometry->Copy(), other->Copy(), std::move(limit));
+		} else if (is_condition && AreApart(*arguments[side], *other)) {
+			// A join has the buffer of an expression once for each row, but would have the expression again for each pair
+			return nullptr;
 		}
 		auto result = Bind("vibe_buffer_intersects", std::move(geometry), std::move(other), std::move(distance));
 		if (within) {
