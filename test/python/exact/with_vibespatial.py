@@ -50,3 +50,21 @@ def decide_constant(con, constant, constant_first):
     found = con.execute(f"SELECT i, {columns} FROM pool").fetchnumpy()
     order = np.argsort(found["i"])
     return {name: found[name][order] for name in NAMES}
+
+
+OVERLAYS = {"union": "ST_Union", "intersection": "ST_Intersection", "difference": "ST_Difference", "symdifference": "ST_SymDifference"}
+AGGREGATES = {"union_agg": "ST_Union_Agg", "intersection_agg": "ST_Intersection_Agg", "coverage_agg": "ST_CoverageUnion_Agg"}
+
+
+def overlay(con, op, cases):
+    """The results, as WKB, of an operation on pairs of WKB, or of an aggregate on lists of WKB, in the order given."""
+    n = np.repeat(np.arange(len(cases), dtype=np.int32), [len(case) for case in cases])
+    at = np.concatenate([np.arange(len(case), dtype=np.int32) for case in cases])
+    con.register("vibe_rows", {"n": n, "i": at, "wkb": np.array([wkb for case in cases for wkb in case], dtype=object)})
+    con.execute("CREATE OR REPLACE TEMP TABLE overlays AS SELECT n, i, ST_GeomFromWKB(wkb::BLOB) AS g FROM vibe_rows ORDER BY n, i")
+    con.unregister("vibe_rows")
+    if op in OVERLAYS:
+        found = f"SELECT n, {OVERLAYS[op]}(a.g, b.g) AS u FROM overlays a JOIN overlays b USING (n) WHERE a.i = 0 AND b.i = 1"
+    else:
+        found = f"SELECT n, {AGGREGATES[op]}(g) AS u FROM overlays GROUP BY n"
+    return [row[0] for row in con.execute(f"SELECT ST_AsWKB(u)::BLOB FROM ({found}) ORDER BY n").fetchall()]
