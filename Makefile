@@ -58,7 +58,7 @@ bundle: all ## make a folder and tarball that run on a bare machine (PLATFORM=..
 	@scripts/bundle.sh $(PLATFORM) $(BUILD)
 
 .PHONY: bench
-bench: bench-scalar bench-joins ## run all benchmarks beside the peers
+bench: bench-scalar bench-joins bench-overlay ## run all benchmarks beside the peers
 
 .PHONY: bench-scalar
 bench-scalar: extension ## run the benchmark of scalar functions (ARGS="--rows 100000" goes to it)
@@ -67,6 +67,10 @@ bench-scalar: extension ## run the benchmark of scalar functions (ARGS="--rows 1
 .PHONY: bench-joins
 bench-joins: extension ## run the benchmark of spatial joins (ARGS="--quick" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/joins.py --extension $(EXTENSION) $(ARGS)
+
+.PHONY: bench-overlay
+bench-overlay: extension ## run the benchmark of unions and overlays (ARGS="--quick" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/overlay.py --extension $(EXTENSION) $(ARGS)
 
 .PHONY: bench-gpu
 bench-gpu: extension ## run the benchmark of joins on the GPU beside the CPU engine and the peers (ARGS="--points 1000000" goes to it)

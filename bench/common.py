@@ -1,13 +1,18 @@
-"""What the benchmarks share: where things are, how an engine is opened, how a query is timed, how a plot is drawn."""
+"""What the benchmarks share: where things are, how an engine is opened and asked, how a query is timed, how a plot is drawn."""
+import collections
 import importlib.util
 import math
+import multiprocessing
 import os
 import pathlib
+import statistics
 import struct
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+OURS = "vibespatial"
+ENGINES = [OURS, "spatial", "SedonaDB", "GeoPandas"]
 EXTENSION = ROOT / "build" / "release" / "vibespatial.duckdb_extension"
 FILES = {
     "cities": "cities500_geonames.parquet",
@@ -74,6 +79,81 @@ def timed(run, *arguments):
     return value, time.perf_counter() - wall, time.process_time() - cpu
 
 
+class Engine:
+    """The parent's end of one engine's process, started when it is needed. There, `serve` takes a pipe, the engine's name and the
+    arguments; for every case from the pipe it sends "ready" once the tables are there, and then what it found."""
+
+    def __init__(self, name, serve, *arguments):
+        self.name, self.serve, self.arguments, self.process = name, serve, (name, *arguments), None
+
+    def ask(self, case, timeout):
+        """What it sent: (result, wall, CPU, ..), or a text that says why there is none."""
+        if self.process is None:
+            context = multiprocessing.get_context("spawn")
+            self.pipe, other = context.Pipe()
+            self.process = context.Process(target=self.serve, args=(other, *self.arguments), daemon=True)
+            self.process.start()
+            other.close()
+        try:
+            self.pipe.send(case)
+            answer = self.pipe.recv()
+            if answer == "ready":
+                if not self.pipe.poll(timeout):
+                    self.stop()
+                    return f"> {timeout} s"
+                answer = self.pipe.recv()
+        except (EOFError, ConnectionError):
+            code = self.stop()
+            return f"ended with status {code}"
+        return answer
+
+    def stop(self):
+        if self.process is None:
+            return None
+        self.process.kill()
+        self.process.join()
+        code, self.process = self.process.exitcode, None
+        return code
+
+
+def measure(engines, case, rounds, timeout):
+    """Every engine's (result, median wall, median CPU, runs, the largest of what else it sent), or the reason for none."""
+    runs, failed = collections.defaultdict(list), {}
+    for _ in range(rounds):
+        for engine in engines:
+            if engine.name in failed or (runs[engine.name] and runs[engine.name][0][1] > timeout / 4):
+                continue
+            answer = engine.ask(case, timeout)
+            if isinstance(answer, str):
+                failed[engine.name] = answer
+            else:
+                runs[engine.name].append(answer)
+    found = dict(failed)
+    for name, answers in runs.items():
+        if name not in failed and answers:
+            most = (max(values) for values in zip(*(a[3:] for a in answers)))
+            found[name] = (answers[0][0], statistics.median(a[1] for a in answers), statistics.median(a[2] for a in answers), len(answers), *most)
+    return {engine.name: found[engine.name] for engine in engines}
+
+
+def ratio(found, at):
+    """The best peer's time over ours; with a > where no peer finished."""
+    ours, peers = found.get(OURS), [value for name, value in found.items() if name != OURS]
+    if not isinstance(ours, tuple) or not peers:
+        return ""
+    finished = [value[at] for value in peers if isinstance(value, tuple)]
+    if finished:
+        return f"{min(finished) / ours[at]:.1f}x"
+    slow = [float(value[2:-2]) for value in peers if value.startswith("> ")]
+    return f"> {min(slow) / ours[at]:.0f}x" if slow else ""
+
+
+def cell(value):
+    if isinstance(value, tuple):
+        return f"{value[2]:.3f} / {value[1]:.3f}"
+    return value if value.startswith("> ") else "failed"
+
+
 def wkb_column(array):
     """An Arrow column of the items of a packed numpy array, each of them one WKB."""
     import numpy
@@ -83,12 +163,12 @@ def wkb_column(array):
     return pyarrow.Array.from_buffers(pyarrow.binary(), len(array), [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(array)])
 
 
-def circles(random, count):
-    """Polygons of 33 vertices over Europe, 0.02 to 0.1 degrees wide."""
+def circles(random, count, scale=1.0):
+    """Polygons of 33 vertices over Europe, 0.02 to 0.1 degrees wide, or `scale` times that."""
     import numpy
 
     centre = numpy.column_stack([random.uniform(-10, 40, count), random.uniform(35, 70, count)])
-    radius = random.uniform(0.01, 0.05, count)
+    radius = random.uniform(0.01, 0.05, count) * scale
     angle = numpy.linspace(0, 2 * numpy.pi, 33)
     ring = numpy.stack([numpy.cos(angle), numpy.sin(angle)], axis=1)
     ring[-1] = ring[0]

@@ -14,10 +14,8 @@ import argparse
 import collections
 import dataclasses
 import json
-import multiprocessing
 import pathlib
 import re
-import statistics
 import sys
 import tempfile
 
@@ -25,10 +23,9 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 
-from common import EXTENSION, FILES, circles, draw_lines, made_points, open_duckdb, open_sedona, real_table, shared_data, spatial_path, timed
+from common import (ENGINES, EXTENSION, FILES, OURS, Engine, cell, circles, draw_lines, made_points, measure, open_duckdb, open_sedona, ratio,
+                    real_table, shared_data, spatial_path, timed)
 
-OURS = "vibespatial"
-ENGINES = [OURS, "spatial", "SedonaDB", "GeoPandas"]
 SIZES = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 50_000_000]
 POINT_TABLES = ("cities", "points", "million")
 
@@ -208,79 +205,6 @@ def serve(pipe, engine, folder, extension):
             pipe.send(f"{type(error).__name__}: {error}".splitlines()[0][:150])
 
 
-class Engine:
-    """The parent's end of one engine's process, started when it is needed."""
-
-    def __init__(self, name, folder, extension):
-        self.name, self.arguments, self.process = name, (name, folder, extension), None
-
-    def ask(self, case, timeout):
-        """(result, wall, CPU), or a text that says why there is none."""
-        if self.process is None:
-            context = multiprocessing.get_context("spawn")
-            self.pipe, other = context.Pipe()
-            self.process = context.Process(target=serve, args=(other, *self.arguments), daemon=True)
-            self.process.start()
-            other.close()
-        try:
-            self.pipe.send(case)
-            answer = self.pipe.recv()
-            if answer == "ready":
-                if not self.pipe.poll(timeout):
-                    self.stop()
-                    return f"> {timeout} s"
-                answer = self.pipe.recv()
-        except (EOFError, ConnectionError):
-            code = self.stop()
-            return f"ended with status {code}"
-        return answer
-
-    def stop(self):
-        if self.process is None:
-            return None
-        self.process.kill()
-        self.process.join()
-        code, self.process = self.process.exitcode, None
-        return code
-
-
-def measure(engines, case, rounds, timeout):
-    """Every engine's (result, median wall, median CPU, runs), or the reason for none."""
-    runs, failed = collections.defaultdict(list), {}
-    for _ in range(rounds):
-        for engine in engines:
-            if engine.name in failed or (runs[engine.name] and runs[engine.name][0][1] > timeout / 4):
-                continue
-            answer = engine.ask(case, timeout)
-            if isinstance(answer, str):
-                failed[engine.name] = answer
-            else:
-                runs[engine.name].append(answer)
-    found = dict(failed)
-    for name, answers in runs.items():
-        if name not in failed and answers:
-            found[name] = (answers[0][0], statistics.median(a[1] for a in answers), statistics.median(a[2] for a in answers), len(answers))
-    return {engine.name: found[engine.name] for engine in engines}
-
-
-def ratio(found, at):
-    """The best peer's time over ours; with a > where no peer finished."""
-    ours, peers = found.get(OURS), [value for name, value in found.items() if name != OURS]
-    if not isinstance(ours, tuple) or not peers:
-        return ""
-    finished = [value[at] for value in peers if isinstance(value, tuple)]
-    if finished:
-        return f"{min(finished) / ours[at]:.1f}x"
-    slow = [float(value[2:-2]) for value in peers if value.startswith("> ")]
-    return f"> {min(slow) / ours[at]:.0f}x" if slow else ""
-
-
-def cell(value):
-    if isinstance(value, tuple):
-        return f"{value[2]:.3f} / {value[1]:.3f}"
-    return value if value.startswith("> ") else "failed"
-
-
 def differences(name, found):
     """Lines on results that are not the same, and whether ours is the odd one."""
     results = collections.defaultdict(list)
@@ -371,7 +295,7 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="vibespatial-joins-") as folder:
         missing = write_tables(folder, 1 if arguments.plot else arguments.points)
-        engines = [Engine(name, folder, extension) for name in names]
+        engines = [Engine(name, serve, folder, extension) for name in names]
         odd = False
         try:
             if arguments.plot:
