@@ -1,6 +1,6 @@
 #include "engine/cpu/overlay_edges.hpp"
 
-#include "vibe/split.h"
+#include "vibe/overlay.h"
 
 #include <cmath>
 
@@ -257,65 +257,25 @@ bool OverlayEdges::GoToEnds(uint32_t first, uint32_t second, const Tolerance &to
 }
 
 void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &out) const {
-	const auto &e = edges[first];
-	const auto &f = edges[second];
 	if ((tolerance.reach > 0 || tolerance.grid > 0) && GoToEnds(first, second, tolerance, out)) {
 		return;
 	}
-	const auto cut_inside = [&](uint32_t index, const OverlayEdge &edge, const Vec2 &p) {
-		if (PointBefore(edge.a, p) && PointBefore(p, edge.b)) {
-			out.push_back(Cut {index, p});
+	struct Visit {
+		const uint32_t index[2];
+		const double grid;
+		std::vector<Cut> &out;
+
+		void Touch(bool second, const Vec2 &p) {
+			out.push_back(Cut {index[second], p});
+		}
+		void Cross(const Vec2 &p) {
+			const auto at = grid > 0 ? Vec2 {Snapped(p.x, grid), Snapped(p.y, grid)} : p;
+			out.push_back(Cut {index[0], at});
+			out.push_back(Cut {index[1], at});
 		}
 	};
-	// Edges run from a to b in one order: those that share a start or an end meet elsewhere only on one line, and those
-	// that follow each other nowhere
-	if (e.a == f.a) {
-		if (vibe::Orient2d(e.a, e.b, f.b) == 0) {
-			cut_inside(first, e, f.b);
-			cut_inside(second, f, e.b);
-		}
-		return;
-	}
-	if (e.b == f.b) {
-		if (vibe::Orient2d(e.a, e.b, f.a) == 0) {
-			cut_inside(first, e, f.a);
-			cut_inside(second, f, e.a);
-		}
-		return;
-	}
-	if (e.b == f.a || f.b == e.a) {
-		return;
-	}
-	const int fa = vibe::Orient2d(e.a, e.b, f.a), fb = vibe::Orient2d(e.a, e.b, f.b);
-	if (fa * fb > 0) {
-		return;
-	}
-	if (fa == 0 && fb == 0) {
-		cut_inside(first, e, f.a);
-		cut_inside(first, e, f.b);
-		cut_inside(second, f, e.a);
-		cut_inside(second, f, e.b);
-		return;
-	}
-	const int ea = vibe::Orient2d(f.a, f.b, e.a), eb = vibe::Orient2d(f.a, f.b, e.b);
-	if (ea * eb > 0) {
-		return;
-	}
-	if (fa == 0) {
-		cut_inside(first, e, f.a);
-	} else if (fb == 0) {
-		cut_inside(first, e, f.b);
-	} else if (ea == 0) {
-		cut_inside(second, f, e.a);
-	} else if (eb == 0) {
-		cut_inside(second, f, e.b);
-	} else {
-		auto crossing = vibe::CrossingPoint(e.a, e.b, f.a, f.b);
-		crossing = tolerance.grid > 0 ? Vec2 {Snapped(crossing.x, tolerance.grid), Snapped(crossing.y, tolerance.grid)}
-		                              : Vec2 {crossing.x + 0.0, crossing.y + 0.0};
-		out.push_back(Cut {first, crossing});
-		out.push_back(Cut {second, crossing});
-	}
+	Visit visit {{first, second}, tolerance.grid, out};
+	vibe::VisitCuts(edges[first], edges[second], visit);
 }
 
 //! Edges that were cut become their pieces
@@ -330,22 +290,17 @@ void OverlayEdges::Apply(Parallel &parallel) {
 			continue;
 		}
 		const auto edge = edges[i];
-		// On the way from a to b x does not fall, and y goes one way: so do rounded points
-		const bool up = edge.a.y <= edge.b.y;
-		std::sort(cuts.begin() + begin, cuts.begin() + end, [&](const Cut &l, const Cut &r) {
-			return l.point.x != r.point.x ? l.point.x < r.point.x : up ? l.point.y < r.point.y : l.point.y > r.point.y;
-		});
+		std::sort(cuts.begin() + begin, cuts.begin() + end,
+		          [&](const Cut &l, const Cut &r) { return vibe::CutBefore(edge, l.point, r.point); });
 		auto from = edge.a;
 		for (auto c = begin; c <= end; c++) {
 			const auto to = c == end ? edge.b : cuts[c].point;
-			if (to == from) {
+			auto piece = edge;
+			bool turned;
+			if (!vibe::TakePiece(piece, from, to, turned)) {
 				continue;
 			}
-			auto piece = edge;
-			piece.a = from;
-			piece.b = to;
-			if (PointBefore(to, from)) {
-				std::swap(piece.a, piece.b);
+			if (turned) {
 				piece.rise[0] = -piece.rise[0];
 				piece.rise[1] = -piece.rise[1];
 			}

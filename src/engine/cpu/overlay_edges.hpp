@@ -9,8 +9,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
-#include "vibe/orient2d.h"
-#include "vibe/views.h"
+#include "vibe/shape.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace vibespatial {
 
 //! By x, then by y: the order in which a sweep meets points
 inline bool PointBefore(const vibe::Vec2 &a, const vibe::Vec2 &b) {
-	return a.x < b.x || (a.x == b.x && a.y < b.y);
+	return vibe::LexicographicLess(a, b);
 }
 
 struct OverlayEdge {

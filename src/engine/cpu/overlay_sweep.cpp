@@ -1,9 +1,12 @@
 #include "engine/cpu/overlay_sweep.hpp"
 
+#include "vibe/overlay.h"
+
 #include <unordered_map>
 
 namespace vibespatial {
 
+using vibe::MeetInside;
 using vibe::Orient2d;
 using vibe::Vec2;
 
@@ -102,33 +105,6 @@ private:
 	const OverlayRule &rule;
 	const bool odd[2];
 };
-
-//! Do two edges meet elsewhere than in an end of both?
-bool MeetInside(const OverlayEdge &e, const OverlayEdge &f) {
-	if (e.b.x < f.a.x || f.b.x < e.a.x) {
-		return false;
-	}
-	if (e.a == f.a) {
-		return Orient2d(e.a, e.b, f.b) == 0;
-	}
-	if (e.b == f.b) {
-		return Orient2d(e.a, e.b, f.a) == 0;
-	}
-	if (e.b == f.a || f.b == e.a) {
-		return false;
-	}
-	if (std::max(e.a.y, e.b.y) < std::min(f.a.y, f.b.y) || std::max(f.a.y, f.b.y) < std::min(e.a.y, e.b.y)) {
-		return false;
-	}
-	const int fa = Orient2d(e.a, e.b, f.a), fb = Orient2d(e.a, e.b, f.b);
-	if (fa * fb > 0) {
-		return false;
-	}
-	if (fa == 0 && fb == 0) {
-		return PointBefore(e.a, f.b) && PointBefore(f.a, e.b);
-	}
-	return Orient2d(f.a, f.b, e.a) * Orient2d(f.a, f.b, e.b) <= 0;
-}
 
 } // namespace
 

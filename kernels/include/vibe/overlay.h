@@ -1,0 +1,124 @@
+//===----------------------------------------------------------------------===//
+// vibe/overlay.h
+//
+// Edges of an overlay: where two of them have to be cut, whether they meet elsewhere than in their ends, and which of them
+// lies below. Promise: exact, but for the coordinates of a crossing (vibe/split.h).
+//
+// An edge, whatever else it has, runs from a to b, and a comes before b by x, then by y. "Above" is left of a to b.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/split.h"
+
+namespace vibe {
+
+//! Is p an inner point of an edge on whose line it lies?
+template <class EDGE>
+VIBE_HD bool LiesInside(const EDGE &edge, const Vec2 &p) {
+	return LexicographicLess(edge.a, p) && LexicographicLess(p, edge.b);
+}
+
+//! Calls visit.Touch(second, p) for each end of one edge that lies inside of the other (`second`: inside of f), and
+//! visit.Cross(p) where both cross
+template <class EDGE, class VISIT>
+VIBE_HD void VisitCuts(const EDGE &e, const EDGE &f, VISIT &visit) {
+	const auto touch = [&](bool second, const Vec2 &p) {
+		if (LiesInside(second ? f : e, p)) {
+			visit.Touch(second, p);
+		}
+	};
+	// Edges run from a to b in one order: those that share a start or an end meet elsewhere only on one line, and those
+	// that follow each other nowhere
+	if (e.a == f.a) {
+		if (Orient2d(e.a, e.b, f.b) == 0) {
+			touch(false, f.b);
+			touch(true, e.b);
+		}
+		return;
+	}
+	if (e.b == f.b) {
+		if (Orient2d(e.a, e.b, f.a) == 0) {
+			touch(false, f.a);
+			touch(true, e.a);
+		}
+		return;
+	}
+	if (e.b == f.a || f.b == e.a) {
+		return;
+	}
+	const int fa = Orient2d(e.a, e.b, f.a), fb = Orient2d(e.a, e.b, f.b);
+	if (fa * fb > 0) {
+		return;
+	}
+	if (fa == 0 && fb == 0) {
+		touch(false, f.a);
+		touch(false, f.b);
+		touch(true, e.a);
+		touch(true, e.b);
+		return;
+	}
+	const int ea = Orient2d(f.a, f.b, e.a), eb = Orient2d(f.a, f.b, e.b);
+	if (ea * eb > 0) {
+		return;
+	}
+	if (fa == 0) {
+		touch(false, f.a);
+	} else if (fb == 0) {
+		touch(false, f.b);
+	} else if (ea == 0) {
+		touch(true, e.a);
+	} else if (eb == 0) {
+		touch(true, e.b);
+	} else {
+		const Vec2 crossing = CrossingPoint(e.a, e.b, f.a, f.b);
+		// -0 is 0
+		visit.Cross(Vec2 {crossing.x + 0.0, crossing.y + 0.0});
+	}
+}
+
+//! Do two edges meet elsewhere than in an end of both?
+template <class EDGE>
+VIBE_HD bool MeetInside(const EDGE &e, const EDGE &f) {
+	if (e.b.x < f.a.x || f.b.x < e.a.x) {
+		return false;
+	}
+	if (e.a == f.a) {
+		return Orient2d(e.a, e.b, f.b) == 0;
+	}
+	if (e.b == f.b) {
+		return Orient2d(e.a, e.b, f.a) == 0;
+	}
+	if (e.b == f.a || f.b == e.a) {
+		return false;
+	}
+	if (Max(e.a.y, e.b.y) < Min(f.a.y, f.b.y) || Max(f.a.y, f.b.y) < Min(e.a.y, e.b.y)) {
+		return false;
+	}
+	const int fa = Orient2d(e.a, e.b, f.a), fb = Orient2d(e.a, e.b, f.b);
+	if (fa * fb > 0) {
+		return false;
+	}
+	if (fa == 0 && fb == 0) {
+		return LexicographicLess(e.a, f.b) && LexicographicLess(f.a, e.b);
+	}
+	return Orient2d(f.a, f.b, e.a) * Orient2d(f.a, f.b, e.b) <= 0;
+}
+
+//! Makes an edge its piece between two points that follow each other along it; false where that is nothing. Rounded points
+//! may turn it around.
+template <class EDGE>
+VIBE_HD bool TakePiece(EDGE &edge, const Vec2 &from, const Vec2 &to, bool &turned) {
+	turned = LexicographicLess(to, from);
+	edge.a = turned ? to : from;
+	edge.b = turned ? from : to;
+	return from != to;
+}
+
+//! Does l come before r on the way along an edge? On the way from a to b x does not fall, and y goes one way: so do rounded
+//! points.
+template <class EDGE>
+VIBE_HD bool CutBefore(const EDGE &edge, const Vec2 &l, const Vec2 &r) {
+	return l.x != r.x ? l.x < r.x : edge.a.y <= edge.b.y ? l.y < r.y : l.y > r.y;
+}
+
+} // namespace vibe
