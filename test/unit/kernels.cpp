@@ -11,7 +11,6 @@
 #include "vibe/nearest.h"
 #include "vibe/points.h"
 #include "vibe/shape_build.h"
-#include "vibe/split.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
 
@@ -26,9 +25,6 @@ namespace morton_range_unit {
 }
 namespace multipoint_binary_relations_unit {
 #include "../../kernels/multipoint_binary_relations.cu"
-}
-namespace overlay_split_unit {
-#include "../../kernels/overlay_split.cu"
 }
 namespace point_binary_relations_unit {
 #include "../../kernels/point_binary_relations.cu"
@@ -47,9 +43,6 @@ namespace polygon_predicates_unit {
 }
 namespace segment_distance_unit {
 #include "../../kernels/segment_distance.cu"
-}
-namespace segment_intersection_unit {
-#include "../../kernels/segment_intersection.cu"
 }
 namespace spatial_query_unit {
 #include "../../kernels/spatial_query.cu"
@@ -1118,92 +1111,6 @@ TEST_CASE("kernels: relations of points are the CPU's, or open", "[kernels]") {
 	}
 	CHECK(wrong == 0);
 	CHECK(told > 1000);
-}
-
-TEST_CASE("kernels: segments meet and are split", "[kernels]") {
-	std::mt19937 random(12);
-	std::vector<vibe::Vec2> segments;
-	for (int i = 0; i < 120; i++) {
-		vibe::Vec2 ends[2];
-		do {
-			for (auto &end : ends) {
-				const double scale = i % 3 == 0 ? 1.0 / 7 : 1;
-				end = vibe::Vec2 {static_cast<double>(random() % 7) * scale, static_cast<double>(random() % 7) * scale};
-			}
-		} while (ends[0] == ends[1]);
-		segments.insert(segments.end(), ends, ends + 2);
-	}
-	const auto count = static_cast<uint32_t>(segments.size() / 2);
-	std::vector<vibe::i32> ids(count);
-	std::iota(ids.begin(), ids.end(), 0);
-	const Pairs pairs(ids, ids);
-
-	std::vector<Box> boxes(count);
-	Launch(segment_intersection_unit::segment_boxes, count, false, segments.data(), count, boxes.data());
-	std::vector<vibe::u8> kinds(pairs.Count());
-	std::vector<vibe::Vec2> first(pairs.Count()), second(pairs.Count());
-	Launch(segment_intersection_unit::segment_contacts, pairs.Count(), true, segments.data(), segments.data(),
-	       pairs.left.data(), pairs.right.data(), pairs.Count(), kinds.data(), first.data(), second.data());
-	std::vector<vibe::i32> left_counts(pairs.Count()), right_counts(pairs.Count()), left_at, right_at;
-	Launch(overlay_split_unit::split_counts, pairs.Count(), true, segments.data(), segments.data(), pairs.left.data(),
-	       pairs.right.data(), pairs.Count(), left_counts.data(), right_counts.data());
-	vibe::i32 left_total = 0, right_total = 0;
-	for (size_t i = 0; i < pairs.Count(); i++) {
-		left_at.push_back(left_total);
-		right_at.push_back(right_total);
-		left_total += left_counts[i];
-		right_total += right_counts[i];
-	}
-	std::vector<vibe::Vec2> left_points(left_total), right_points(right_total);
-	std::vector<vibe::i32> left_segments(left_total), right_segments(right_total);
-	std::vector<vibe::u64> left_keys(left_total), right_keys(right_total);
-	Launch(overlay_split_unit::split_points, pairs.Count(), false, segments.data(), segments.data(), pairs.left.data(),
-	       pairs.right.data(), pairs.Count(), left_at.data(), right_at.data(), left_points.data(), left_segments.data(),
-	       left_keys.data(), right_points.data(), right_segments.data(), right_keys.data());
-
-	size_t wrong = 0, seen[4] = {};
-	for (size_t i = 0; i < pairs.Count(); i++) {
-		const vibe::Vec2 *a = &segments[2 * pairs.left[i]], *b = &segments[2 * pairs.right[i]];
-		seen[kinds[i]]++;
-		const auto contact = vibe::Contact(a[0], a[1], b[0], b[1]);
-		wrong += kinds[i] != contact.kind || first[i] != contact.first || second[i] != contact.second;
-		wrong += kinds[i] != vibe::CONTACT_NONE && !boxes[pairs.left[i]].Intersects(boxes[pairs.right[i]]);
-		if (kinds[i] == vibe::CONTACT_NONE) {
-			wrong += left_counts[i] + right_counts[i] != 0;
-		} else if (kinds[i] == vibe::CONTACT_CROSS) {
-			wrong += left_counts[i] != 1 || right_counts[i] != 1;
-			const auto point = left_points[left_at[i]];
-			// One point, whichever way it is looked at
-			const auto turned = vibe::CrossingPoint(b[1], b[0], a[0], a[1]);
-			wrong += point != right_points[right_at[i]] || point != turned;
-			wrong += !boxes[pairs.left[i]].Covers(point.x, point.y) || !boxes[pairs.right[i]].Covers(point.x, point.y);
-			wrong += vibe::SquareMetric::PointSegment(point, a[0], a[1]) > 1e-29;
-			wrong += vibe::SquareMetric::PointSegment(point, b[0], b[1]) > 1e-29;
-		}
-		for (vibe::i32 k = left_at[i]; k < left_at[i] + left_counts[i]; k++) {
-			wrong += left_segments[k] != pairs.left[i];
-			wrong += left_keys[k] > vibe::SplitKey(a[0], a[1], a[1]);
-			if (kinds[i] != vibe::CONTACT_CROSS) {
-				// A crossing may round to an end, a vertex is not one
-				wrong += left_points[k] == a[0] || left_points[k] == a[1] || left_keys[k] == 0;
-				wrong += !vibe::OnSegment(a[0], a[1], left_points[k]);
-			}
-		}
-		for (vibe::i32 k = right_at[i]; k < right_at[i] + right_counts[i]; k++) {
-			wrong += right_segments[k] != pairs.right[i];
-			wrong += right_keys[k] != vibe::SplitKey(b[0], b[1], right_points[k]);
-		}
-	}
-	CHECK(wrong == 0);
-	CHECK(std::min({seen[0], seen[1], seen[2], seen[3]}) > 100);
-	CHECK(vibe::CrossingPoint({0, 0}, {4, 4}, {0, 4}, {4, 0}) == vibe::Vec2 {2, 2});
-
-	std::vector<vibe::i32> signs(segments.size() / 3, 9);
-	const auto triples = static_cast<uint32_t>(signs.size());
-	Launch(segment_intersection_unit::orientations, triples, false, segments.data(), triples, signs.data());
-	for (uint32_t i = 0; i < triples; i++) {
-		REQUIRE(signs[i] == vibe::Orient2d(segments[3 * i], segments[3 * i + 1], segments[3 * i + 2]));
-	}
 }
 
 TEST_CASE("kernels: WKB to columns and back", "[kernels]") {

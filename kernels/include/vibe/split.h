@@ -1,10 +1,9 @@
 //===----------------------------------------------------------------------===//
 // vibe/split.h
 //
-// Where segments that meet have to be split. Promise: which points there are, and on which segments, is exact. The
-// coordinates of a crossing are the doubles next to the true ones, but for one crossing in many millions that lies half-way between
-// two (computed with 100 bits); the same bits in whatever order the segments and their ends come, never outside the box of
-// either segment. It may round to an end.
+// The point in which two segments cross. Promise: its coordinates are the doubles next to the true ones, but for one crossing
+// in many millions that lies half-way between two (computed with 100 bits); the same bits in whatever order the segments and
+// their ends come, never outside the box of either segment. It may round to an end.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -110,29 +109,6 @@ VIBE_HD_NOINLINE Vec2 CrossingPoint(Vec2 p, Vec2 q, Vec2 r, Vec2 s) {
 	}
 	return Vec2 {Clamp(Along(from.x, to.x, share), p.x, q.x, r.x, s.x),
 	             Clamp(Along(from.y, to.y, share), p.y, q.y, r.y, s.y)};
-}
-
-//! Calls visit(point) for each point at which a contact splits the segment pq, one of the two that meet
-template <class VISIT>
-VIBE_HD void VisitSplits(const SegmentContact &contact, const Vec2 &p, const Vec2 &q, const Vec2 &crossing,
-                         VISIT &visit) {
-	if (contact.kind == CONTACT_CROSS) {
-		visit(crossing);
-		return;
-	}
-	if (contact.kind != CONTACT_NONE && contact.first != p && contact.first != q) {
-		visit(contact.first);
-	}
-	if (contact.kind == CONTACT_OVERLAP && contact.second != p && contact.second != q) {
-		visit(contact.second);
-	}
-}
-
-//! A number that grows on the way from p to q, at points of the segment; it may stand still between points that are
-//! neighbours on an axis
-VIBE_HD u64 SplitKey(const Vec2 &p, const Vec2 &q, const Vec2 &v) {
-	const double along = Abs(q.x - p.x) >= Abs(q.y - p.y) ? Abs(v.x - p.x) : Abs(v.y - p.y);
-	return Bits(along);
 }
 
 } // namespace vibe

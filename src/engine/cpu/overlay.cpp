@@ -1,6 +1,7 @@
 #include "engine/cpu/overlay.hpp"
 
 #include "engine/cpu/overlay_arrangement.hpp"
+#include "engine/cpu/overlay_device.hpp"
 #include "engine/cpu/overlay_rings.hpp"
 #include "engine/cpu/validity.hpp"
 #include "geometry/checks.hpp"
@@ -56,6 +57,7 @@ struct Overlay::Work {
 	std::vector<std::vector<Vec2>> mended;
 	vibe::Box boxes[2];
 	double scale = 1;
+	OverlayDevice *device = nullptr;
 
 	void Clear() {
 		vertices.clear();
@@ -240,8 +242,11 @@ struct Overlay::Work {
 			Repair(parallel);
 		}
 		if (InParts(rule)) {
-			Reduce(parallel);
-			arrangement.ArrangeNet(points, rule, parallel);
+			const bool on_device = device && arrangement.grid == 0 && vertices.size() <= OverlayNet::MAX_COUNT &&
+			                       device->Takes(vertices.size());
+			Reduce(on_device, parallel);
+			const bool clean = on_device && points.empty() && UniteOnDevice(parallel);
+			arrangement.ArrangeNet(points, rule, parallel, clean);
 		} else {
 			arrangement.Arrange(chains, boxes, points, rule, parallel);
 		}
@@ -382,7 +387,7 @@ struct Overlay::Work {
 	}
 
 	//! Leaves the edges of all parts in the net
-	void Reduce(Parallel &parallel) {
+	void Reduce(bool on_device, Parallel &parallel) {
 		const auto polygon_list = Ordered(parallel);
 		std::vector<size_t> part_start {0};
 		size_t weight = 0;
@@ -396,6 +401,12 @@ struct Overlay::Work {
 			}
 		}
 		const auto parts = part_start.size() - 1;
+		auto &edges = arrangement.net.edges;
+		edges.clear();
+		std::vector<uint8_t> open(parts, 1);
+		if (on_device) {
+			ReduceOnDevice(polygon_list, part_start, open, parallel);
+		}
 		std::vector<std::vector<OverlayEdge>> reduced(parts);
 		const OverlayRule rule;
 		const size_t steps = std::min(parts, parallel.Threads() * 4);
@@ -405,6 +416,9 @@ struct Overlay::Work {
 			Serial serial;
 			std::vector<OverlayPoint> none;
 			for (auto part = parts * step / steps; part < parts * (step + 1) / steps; part++) {
+				if (!open[part]) {
+					continue;
+				}
 				own.clear();
 				for (auto i = part_start[part]; i < part_start[part + 1]; i++) {
 					own.insert(own.end(), chains.begin() + polygon_list[i].begin, chains.begin() + polygon_list[i].end);
@@ -418,12 +432,84 @@ struct Overlay::Work {
 		std::vector<Member>().swap(members);
 		std::vector<OverlayChain>().swap(chains);
 		mended.clear();
-		auto &edges = arrangement.net.edges;
-		edges.clear();
 		for (auto &part : reduced) {
 			edges.insert(edges.end(), part.begin(), part.end());
 			std::vector<OverlayEdge>().swap(part);
 		}
+	}
+
+	//! Adds the edges of the parts that the device could do; `open`: those that are left
+	void ReduceOnDevice(const std::vector<Polygon> &polygon_list, const std::vector<size_t> &part_start,
+	                    std::vector<uint8_t> &open, Parallel &parallel) {
+		std::vector<vibe::NetRing> rings(chains.size());
+		size_t count = 0;
+		bool in_place = true;
+		for (size_t i = 0; i < chains.size(); i++) {
+			in_place = in_place && chains[i].points == vertices.data() + count;
+			rings[i].start = uint32_t(count);
+			count += chains[i].count;
+		}
+		// Rings have to follow each other, which those of mended polygons do not
+		std::vector<Vec2> gathered;
+		if (!in_place) {
+			gathered.reserve(count);
+			for (auto &chain : chains) {
+				gathered.insert(gathered.end(), chain.points, chain.points + chain.count);
+			}
+		}
+		const auto parts = open.size();
+		const size_t steps = std::min(parts, parallel.Threads() * 4);
+		parallel.For(steps, [&](size_t step) {
+			for (auto part = parts * step / steps; part < parts * (step + 1) / steps; part++) {
+				for (auto i = part_start[part]; i < part_start[part + 1]; i++) {
+					for (auto k = polygon_list[i].begin; k < polygon_list[i].end; k++) {
+						rings[k].part = uint32_t(part);
+						rings[k].polygon = chains[k].polygon;
+						rings[k].weight = chains[k].Weight();
+					}
+				}
+			}
+		});
+		OverlayNet input;
+		input.vertices = in_place ? vertices.data() : gathered.data();
+		input.vertex_count = count;
+		input.rings = rings.data();
+		input.ring_count = rings.size();
+		input.parts = parts;
+		UnitedNet united;
+		if (device->Unite(input, parallel, united)) {
+			TakeEdges(united);
+			open = united.failed;
+		}
+	}
+	void TakeEdges(const UnitedNet &united) {
+		for (auto &edge : united.edges) {
+			arrangement.net.edges.push_back(OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0});
+		}
+	}
+
+	//! The net becomes the boundary of what is in it
+	bool UniteOnDevice(Parallel &parallel) {
+		auto &edges = arrangement.net.edges;
+		if (edges.size() > OverlayNet::MAX_COUNT) {
+			return false;
+		}
+		UninitializedVector<vibe::NetEdge> all;
+		all.reserve(edges.size());
+		for (auto &edge : edges) {
+			all.push_back(vibe::NetEdge {edge.a, edge.b, edge.rise[0], edge.polygon, 0});
+		}
+		OverlayNet input;
+		input.edges = all.data();
+		input.edge_count = all.size();
+		input.parts = 1;
+		UnitedNet united;
+		if (!device->Unite(input, parallel, united) || united.failed[0]) {
+			return false;
+		}
+		edges.clear();
+		TakeEdges(united);
+		return true;
 	}
 
 	int ResultDimension(OverlayOp op) const {
@@ -511,6 +597,10 @@ double Overlay::RunArea(const OverlayRule &rule, Parallel &parallel) {
 
 void Overlay::Clear() {
 	work->Clear();
+}
+
+void Overlay::UseDevice(OverlayDevice *device) {
+	work->device = device;
 }
 
 size_t Overlay::Memory() const {

@@ -23,6 +23,8 @@
 
 namespace vibespatial {
 
+class OverlayDevice;
+
 enum class OverlayOp : uint8_t { INTERSECTION, UNION, DIFFERENCE, SYM_DIFFERENCE };
 
 //! When a point with a depth (how many rings run around it, counterclockwise ones as +1, clockwise ones as -1) lies inside
@@ -70,6 +72,8 @@ public:
 	double RunArea(const OverlayRule &rule, Parallel &parallel);
 	//! Drops what was added
 	void Clear();
+	//! For unions of many polygons, as long as it is there; nullptr: none
+	void UseDevice(OverlayDevice *device);
 	//! Bytes held now, for the caller's accounts
 	size_t Memory() const;
 

@@ -37,6 +37,10 @@ bool RunsCounterclockwise(const Vec2 *points, size_t count, size_t first) {
 	return area > 0;
 }
 
+int32_t WeightOf(Kind kind, bool counterclockwise) {
+	return kind == Kind::RING || counterclockwise == (kind == Kind::SHELL) ? 1 : -1;
+}
+
 //! The half-planes beside a box that a point lies in
 uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 	return (p.x < box.min_x ? 1u : 0u) | (p.x > box.max_x ? 2u : 0u) | (p.y < box.min_y ? 4u : 0u) |
@@ -44,6 +48,10 @@ uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 }
 
 } // namespace
+
+int32_t OverlayChain::Weight() const {
+	return WeightOf(kind, RunsCounterclockwise(points, count, FirstVertex(points, count)));
+}
 
 void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
                                  std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
@@ -57,11 +65,14 @@ void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const 
 	ArrangeNet(points, rule, parallel);
 }
 
-void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
+void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
+                                    bool clean) {
 	net.Settle(parallel);
-	net.Touch(points);
 	OverlayEdges::Tolerance tolerance {0, grid};
-	net.Split(tolerance, parallel);
+	if (!clean) {
+		net.Touch(points);
+		net.Split(tolerance, parallel);
+	}
 	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
 	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
 	constexpr int NEAR_ROUNDS = 8;
@@ -112,10 +123,7 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 	}
 	const auto first = FirstVertex(p, n);
 	const bool forward = RunsCounterclockwise(p, n, first);
-	int32_t weight = 1;
-	if (chain.kind != Kind::RING) {
-		weight = forward == (chain.kind == Kind::SHELL) ? 1 : -1;
-	}
+	auto weight = WeightOf(chain.kind, forward);
 	if (!clip) {
 		for (size_t i = 0; i < n; i++) {
 			AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight);

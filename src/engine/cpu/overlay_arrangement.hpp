@@ -27,6 +27,9 @@ struct OverlayChain {
 	uint32_t polygon;
 	Kind kind;
 	Overlay::Side side;
+
+	//! Of a ring: 1 where what lies to its left, as it runs, is counted one deeper, -1 where that lies to its right
+	int32_t Weight() const;
 };
 
 class OverlayArrangement {
@@ -40,8 +43,8 @@ public:
 	//! `boxes`: those of both sides; only what can matter near the other's is kept. `points`: sorted, no two equal.
 	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], std::vector<OverlayPoint> &points,
 	             const OverlayRule &rule, Parallel &parallel);
-	//! What was put into net.edges
-	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
+	//! What was put into net.edges; `clean`: they meet in their ends only, and no points are there
+	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean = false);
 	//! The boundary of the areas that came out, as edges of the left side
 	void TakeAreas(std::vector<OverlayEdge> &out) const;
 	size_t Memory() const;

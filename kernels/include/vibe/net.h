@@ -1,0 +1,191 @@
+//===----------------------------------------------------------------------===//
+// vibe/net.h
+//
+// The edges of many unions at once, each union a part of the whole: what threads of a device need to find those that meet,
+// to split them and to tell how deep it is on both sides. A part is cut into strips of equal width; an edge has an entry in
+// every strip that it passes, and entries are sorted by strip and by their lower end.
+//
+// Promise: exact, but for the coordinates of a crossing. Which pairs meet and how deep it is depends on no order.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vibe/overlay.h"
+
+namespace vibe {
+
+struct NetEdge {
+	static constexpr u32 NO_POLYGON = 0xffffffffu;
+	//! The part of an edge that is a single point, which is none
+	static constexpr u32 NO_PART = 0xffffffffu;
+
+	//! a before b
+	Vec2 a;
+	Vec2 b;
+	//! By how much it is deeper above than below
+	i32 rise;
+	//! The polygon that has it for an edge, if it is only one
+	u32 polygon;
+	u32 part;
+};
+
+//! A ring of a polygon: vertices up to the start of the next ring, the first not repeated
+struct NetRing {
+	u32 start;
+	u32 part;
+	u32 polygon;
+	//! 1: what lies to its left is one deeper, -1: one less deep
+	i32 weight;
+};
+
+//! How a part is cut into strips, numbered through all parts. Heights are y in 2^32 steps.
+struct NetPart {
+	double low_x;
+	double low_y;
+	//! Strips to a unit, units to a strip, heights to a unit
+	double scale;
+	double step;
+	double height_scale;
+	u32 first_strip;
+	u32 strips; // at least 1
+
+	//! From 0 on, in this part
+	VIBE_HD u32 StripOf(double x) const {
+		return Step((x - low_x) * scale, strips - 1);
+	}
+	VIBE_HD u32 HeightOf(double y) const {
+		return Step((y - low_y) * height_scale, 0xffffffffu);
+	}
+	//! As entries are sorted
+	VIBE_HD u64 Key(u32 strip, double y) const {
+		return (u64)(first_strip + strip) << 32 | HeightOf(y);
+	}
+
+private:
+	//! Never falls where `at` rises
+	VIBE_HD static u32 Step(double at, u32 last) {
+		return !(at > 0) ? 0 : at < (double)last ? (u32)at : last;
+	}
+};
+
+//! From where to where an edge reaches in a strip that it passes, or a little farther
+VIBE_HD void RangeInStrip(const NetPart &part, const NetEdge &edge, u32 strip, double &low, double &high) {
+	low = Min(edge.a.y, edge.b.y);
+	high = Max(edge.a.y, edge.b.y);
+	if (part.StripOf(edge.b.x) - part.StripOf(edge.a.x) < 2) {
+		return;
+	}
+	const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
+	// More than all that is rounded here
+	const double slack = 1e-9 * (high - low) + Abs(slope) * part.step * 1e-6 + 1e-15 * (Abs(low) + Abs(high));
+	const double from = edge.a.y + (part.low_x + part.step * strip - edge.a.x) * slope;
+	const double to = edge.a.y + (part.low_x + part.step * (strip + 1.0) - edge.a.x) * slope;
+	low = Max(low, Min(from, to) - slack);
+	high = Min(high, Max(from, to) + slack);
+}
+
+//! The entries of all strips: keys[i] of NetPart::Key(), and the edge
+struct NetEntries {
+	const u64 *keys;
+	const i32 *edges;
+	u64 count;
+	//! An edge that has more entries to look at leaves its part to the CPU
+	u32 most;
+
+	//! The first whose key is not less
+	VIBE_HD u64 Find(u64 key) const {
+		u64 begin = 0, end = count;
+		while (begin < end) {
+			const u64 mid = begin + (end - begin) / 2;
+			if (keys[mid] < key) {
+				begin = mid + 1;
+			} else {
+				end = mid;
+			}
+		}
+		return begin;
+	}
+};
+
+//! A point that cuts an edge, the rank-th that was found for it
+struct NetCut {
+	Vec2 point;
+	u32 edge;
+	u32 rank;
+};
+
+//! 32 bits of an edge, the same for equal ones
+VIBE_HD u32 HashOf(const NetEdge &edge) {
+	u64 hash = 0;
+	const double values[4] = {edge.a.x, edge.a.y, edge.b.x, edge.b.y};
+	for (double value : values) {
+		hash = (hash ^ Bits(value)) * 0x9e3779b97f4a7c15ULL;
+		hash ^= hash >> 32;
+	}
+	return (u32)hash;
+}
+
+VIBE_HD bool SameEdge(const NetEdge &e, const NetEdge &f) {
+	return e.a == f.a && e.b == f.b && e.part == f.part;
+}
+
+//! Right after the left end of e: does f pass there, and below e? None of both meets the other but in its ends.
+VIBE_HD bool PassesBelow(const NetEdge &f, const NetEdge &e) {
+	const Vec2 p = e.a;
+	if (f.a == p) {
+		return Orient2d(p, e.b, f.b) < 0;
+	}
+	if (!LexicographicLess(f.a, p) || !LexicographicLess(p, f.b)) {
+		return false;
+	}
+	if (p.y > Max(f.a.y, f.b.y)) {
+		return true;
+	}
+	return p.y >= Min(f.a.y, f.b.y) && Orient2d(f.a, f.b, p) > 0;
+}
+
+//! Sorts the points of an edge along it, in place (heapsort: one thread, any number, no memory)
+VIBE_HD void SortCuts(const NetEdge &edge, Vec2 *points, u32 count) {
+	for (u32 heap = count / 2, end = count; end > 1;) {
+		if (heap > 0) {
+			heap--;
+		} else {
+			end--;
+			Swap(points[0], points[end]);
+		}
+		// The root of what is a heap but for that sinks
+		u32 at = heap;
+		while (true) {
+			u32 child = 2 * at + 1;
+			if (child >= end) {
+				break;
+			}
+			if (child + 1 < end && CutBefore(edge, points[child], points[child + 1])) {
+				child++;
+			}
+			if (!CutBefore(edge, points[at], points[child])) {
+				break;
+			}
+			Swap(points[at], points[child]);
+			at = child;
+		}
+	}
+}
+
+//! Calls visit(piece) for each piece of an edge that these points cut, sorted along it; none: the edge itself
+template <class VISIT>
+VIBE_HD void VisitPieces(const NetEdge &edge, const Vec2 *points, u32 count, VISIT &visit) {
+	Vec2 from = edge.a;
+	for (u32 i = 0; i <= count; i++) {
+		const Vec2 to = i == count ? edge.b : points[i];
+		NetEdge piece = edge;
+		bool turned;
+		if (!TakePiece(piece, from, to, turned)) {
+			continue;
+		}
+		piece.rise = turned ? -edge.rise : edge.rise;
+		visit(piece);
+		from = to;
+	}
+}
+
+} // namespace vibe

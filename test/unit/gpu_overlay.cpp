@@ -1,0 +1,319 @@
+// Unions of many polygons with the kernels of a device, run on the host: the CPU's own edges and geometries, bit by bit.
+#include "host_cuda.hpp"
+
+#include "host_machine.hpp"
+
+#include "catch.hpp"
+
+#include "engine/cpu/overlay.hpp"
+#include "geometry/wkb.hpp"
+#include "overlay_parts.hpp"
+
+using namespace overlay_test; // NOLINT: a test
+
+namespace {
+
+void UniteOnHost(const OverlayNet &net, Parallel &parallel, UnitedNet &united, bool backwards = false,
+                 uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
+	host_cuda::Machine machine(backwards);
+	GpuOverlay overlay(machine, most_entries);
+	overlay.Send(net, parallel);
+	overlay.Unite();
+	overlay.Fetch(united);
+}
+
+Compared RequireSame(Parts &parts, bool backwards, uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
+	return overlay_test::RequireSame(parts, [&](const OverlayNet &net, Parallel &parallel, UnitedNet &united) {
+		UniteOnHost(net, parallel, united, backwards, most_entries);
+	});
+}
+
+} // namespace
+
+TEST_CASE("overlay on a device: a crossing is one point, whichever way it is looked at", "[overlay]") {
+	CHECK(vibe::CrossingPoint({0, 0}, {4, 4}, {0, 4}, {4, 0}) == Vec2 {2, 2});
+	std::mt19937 random(2);
+	size_t crossings = 0, wrong = 0;
+	for (int i = 0; i < 20000; i++) {
+		Vec2 p[4];
+		for (auto &end : p) {
+			end = Vec2 {static_cast<double>(random() % 9) / 7, static_cast<double>(random() % 9) / 7};
+		}
+		if (vibe::Contact(p[0], p[1], p[2], p[3]).kind != vibe::CONTACT_CROSS) {
+			continue;
+		}
+		crossings++;
+		const auto crossing = vibe::CrossingPoint(p[0], p[1], p[2], p[3]);
+		wrong += crossing != vibe::CrossingPoint(p[3], p[2], p[0], p[1]);
+		wrong += !vibe::BoxCovers(p[0], p[1], crossing) || !vibe::BoxCovers(p[2], p[3], crossing);
+	}
+	CHECK(wrong == 0);
+	CHECK(crossings > 1000);
+}
+
+TEST_CASE("overlay on a device: coverages vanish but for their outline", "[overlay]") {
+	Parts parts;
+	for (uint32_t part = 0; part < 3; part++) {
+		for (int i = 0; i < 20; i++) {
+			for (int k = 0; k < 20; k++) {
+				const double x = i * 0.1 + part, y = k * 0.1 * (1 + part);
+				parts.Add(part, Box(x, y, (i + 1) * 0.1 + part, (k + 1) * 0.1 * (1 + part)));
+			}
+		}
+	}
+	// Rounded or not, neighbours have the same corners
+	CHECK(RequireSame(parts, false).failed == 0);
+	CHECK(RequireSame(parts, true).edges == 3 * 80);
+}
+
+TEST_CASE("overlay on a device: bricks meet within edges", "[overlay]") {
+	Parts parts;
+	for (uint32_t part = 0; part < 2; part++) {
+		for (int row = 0; row < 25; row++) {
+			for (int i = 0; i < 25; i++) {
+				const double shift = row % 2 * 0.5 + row % 3 * 0.25;
+				auto brick = Box(i + shift, row, i + shift + 1, row + 1);
+				if (part == 1) {
+					for (auto &p : brick) {
+						std::swap(p.x, p.y);
+					}
+				}
+				parts.Add(part, brick);
+			}
+		}
+	}
+	const auto compared = RequireSame(parts, true);
+	CHECK(compared.failed == 0);
+	CHECK(compared.edges > 200);
+}
+
+TEST_CASE("overlay on a device: polygons that overlap anyhow", "[overlay]") {
+	std::mt19937 random(3);
+	std::uniform_real_distribution<double> place(0, 20);
+	for (double magnitude : {1.0, 1e6, 1e-60}) {
+		Parts parts;
+		for (uint32_t part = 0; part < 8; part++) {
+			for (int i = 0; i < 60; i++) {
+				const double x = place(random), y = place(random) * (part % 2 ? 1 : 1e-3);
+				const int corners = 3 + int(random() % 30);
+				auto ring = Star(random, x, y, part < 4 ? 1 : 8, corners, random() % 2);
+				for (auto &p : ring) {
+					p = Vec2 {(p.x + part * 100) * magnitude, p.y * magnitude};
+				}
+				parts.Add(part, ring);
+				if (random() % 3 == 0) {
+					// A hole: its centre shrunk
+					for (auto &p : ring) {
+						p = Vec2 {(p.x + (x + part * 100) * magnitude) / 2, (p.y + y * magnitude) / 2};
+					}
+					parts.Add(part, ring, Kind::HOLE);
+				}
+				if (random() % 5 == 0) {
+					parts.Add(part, ring);
+				}
+			}
+		}
+		const auto compared = RequireSame(parts, magnitude == 1.0);
+		CHECK(compared.failed < compared.parts);
+		CHECK(compared.edges > 500);
+	}
+}
+
+TEST_CASE("overlay on a device: a raster, where everything meets", "[overlay]") {
+	std::mt19937 random(4);
+	Parts parts;
+	for (uint32_t part = 0; part < 60; part++) {
+		for (int i = 0; i < 12; i++) {
+			const int size = part % 3 == 0 ? 4 : 12;
+			std::vector<Vec2> ring;
+			for (int k = 0; k < 3; k++) {
+				ring.push_back(Vec2 {double(random() % size), double(random() % size)});
+			}
+			parts.Add(part, ring); // some of them without an area
+			const double x = double(random() % size), y = double(random() % size);
+			parts.Add(part, Box(x, y, x + 1 + double(random() % 3), y + 1 + double(random() % 3)));
+		}
+	}
+	const auto compared = RequireSame(parts, true);
+	CHECK(compared.failed == 0);
+	CHECK(compared.edges > 1000);
+}
+
+TEST_CASE("overlay on a device: borders that nearly coincide", "[overlay]") {
+	std::mt19937 random(5);
+	Parts parts;
+	for (uint32_t part = 0; part < 30; part++) {
+		const double unit = 1.0 / 3;
+		for (uint32_t i = 0; i < 2 + part; i++) {
+			const double x = double(random() % 9) * unit, y = double(random() % 9) * unit;
+			std::vector<Vec2> ring = Box(x, y, x + unit, y + 2 * unit);
+			if (i % 3 == 0) {
+				ring = {{x, y}, {x + 5 * unit, y + 3 * unit}, {x + 2 * unit, y + 4 * unit}};
+			}
+			for (auto &p : ring) {
+				p = Vec2 {Shaken(random, p.x), Shaken(random, p.y)};
+			}
+			parts.Add(part, ring);
+		}
+	}
+	const auto compared = RequireSame(parts, false);
+	// Rounded crossings make edges meet anew in some of them
+	CHECK(compared.failed > 0);
+	CHECK(compared.failed < 25);
+	CHECK(compared.edges > 50);
+}
+
+TEST_CASE("overlay on a device: what is left to the CPU", "[overlay]") {
+	Parts parts;
+	// Crosses itself: half of it is one deeper, half one less
+	parts.Add(0, {{0, 0}, {2, 2}, {2, 0}, {0, 2}});
+	parts.Add(0, Box(5, 5, 6, 6));
+	parts.Add(1, Box(0, 0, 1, 1));
+	parts.Add(2, {{0, 0}, {1, 0}});         // no area
+	parts.Add(3, {{7, 7}, {7, 7}, {7, 7}}); // a point
+	parts.Add(4, {{0, 0}, {0, 0}, {3, 0}, {3, 3}, {3, 3}});
+	const auto compared = RequireSame(parts, false);
+	CHECK(compared.failed == 0);
+	CHECK(compared.edges == 3 + 4 + 4 + 3);
+
+	Parts crowded;
+	for (int i = 0; i < 200; i++) {
+		crowded.Add(0, Box(i, 0, i + 0.5, 1));
+		crowded.Add(1, Box(0, i, 1000, i + 0.5));
+	}
+	CHECK(RequireSame(crowded, true, 100).failed == 1);
+	CHECK(RequireSame(crowded, true).failed == 0);
+
+	Parts none;
+	CHECK(RequireSame(none, false).parts == 0);
+}
+
+TEST_CASE("overlay on a device: one edge with many cuts", "[overlay]") {
+	Parts parts;
+	parts.Add(0, Box(-1, 0, 2000, 0.25));
+	parts.Add(0, {{-1, 3}, {2000, -2}, {2000, -1}});
+	for (int i = 0; i < 500; i++) {
+		// Not in their order
+		const double x = (i * 187) % 500 * 3.7;
+		parts.Add(0, {{x, -1}, {x + 1.3, 0.1}, {x + 0.3, 1}});
+	}
+	CHECK(RequireSame(parts, true).failed == 0);
+}
+
+namespace {
+
+//! As the plug-in does it
+class HostDevice : public OverlayDevice {
+public:
+	bool Takes(size_t) override {
+		asked++;
+		return takes;
+	}
+	bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) override {
+		if (calls++ == fails_at) {
+			return false;
+		}
+		UniteOnHost(net, parallel, united);
+		failed += size_t(std::count(united.failed.begin(), united.failed.end(), 1));
+		parts += united.failed.size();
+		return true;
+	}
+	bool takes = true;
+	size_t asked = 0, calls = 0, fails_at = SIZE_MAX, failed = 0, parts = 0;
+};
+
+using Rings = std::vector<std::vector<Vec2>>;
+
+//! Each polygon a shell with its holes
+std::string Union(const std::vector<Rings> &polygons, OverlayDevice *device, bool points = false) {
+	Overlay overlay;
+	overlay.UseDevice(device);
+	GeometryBatch batch;
+	for (auto &rings : polygons) {
+		batch.Clear();
+		batch.BeginRow(GeometryType::POLYGON, 0);
+		batch.BeginNode(GeometryType::POLYGON, 0);
+		batch.BeginPart(vibe::FAMILY_POLYGON);
+		for (auto &ring : rings) {
+			batch.BeginRing();
+			for (size_t i = 0; i <= ring.size(); i++) {
+				const auto &p = ring[i % ring.size()];
+				batch.AddVertex(p.x, p.y, 0, 0);
+			}
+		}
+		batch.EndRow();
+		overlay.Add(Overlay::LEFT, batch, 0);
+	}
+	if (points) {
+		overlay.AddPoint(Overlay::LEFT, Vec2 {50, 50});
+		overlay.AddPoint(Overlay::LEFT, Vec2 {-1000, 0});
+	}
+	batch.Clear();
+	ThreeThreads threads;
+	overlay.Run(OverlayRule {}, threads, batch);
+	return WriteWkb(batch, 0);
+}
+
+} // namespace
+
+TEST_CASE("overlay on a device: a union of many is the CPU's", "[overlay]") {
+	std::mt19937 random(6);
+	std::uniform_real_distribution<double> place(0, 100);
+	std::vector<Rings> stars, bricks;
+	for (int i = 0; i < 1500; i++) {
+		Rings rings {Star(random, place(random), place(random), 2, 24, i % 2)};
+		if (i % 4 == 0) {
+			auto hole = rings[0];
+			for (auto &p : hole) {
+				p = Vec2 {p.x * 0.5 + rings[0][0].x * 0.25 + rings[0][12].x * 0.25,
+				          p.y * 0.5 + rings[0][0].y * 0.25 + rings[0][12].y * 0.25};
+			}
+			rings.push_back(hole);
+		}
+		stars.push_back(rings);
+	}
+	for (int i = 0; i < 100; i++) {
+		for (int k = 0; k < 100; k++) {
+			const double x = i * 0.7 + (k % 2) * 0.35, y = k * 0.7;
+			bricks.push_back({Box(x, y, (i + 1) * 0.7 + (k % 2) * 0.35, (k + 1) * 0.7)});
+		}
+	}
+	for (auto *polygons : {&stars, &bricks}) {
+		const auto expected = Union(*polygons, nullptr);
+		CHECK(expected.size() > 2000);
+		HostDevice device;
+		CHECK(Union(*polygons, &device) == expected);
+		CHECK(device.asked == 1);
+		CHECK(device.calls == 2);
+		CHECK(device.parts > 4);
+		CHECK(device.failed < device.parts);
+		// It fails at the parts, or at the whole
+		for (size_t fails_at : {0, 1}) {
+			HostDevice fails;
+			fails.fails_at = fails_at;
+			CHECK(Union(*polygons, &fails) == expected);
+			CHECK(fails.calls == 2);
+		}
+		HostDevice refuses;
+		refuses.takes = false;
+		CHECK(Union(*polygons, &refuses) == expected);
+		CHECK(refuses.calls == 0);
+	}
+	// Too few for parts
+	bricks.resize(100);
+	HostDevice device;
+	Union(bricks, &device);
+	CHECK(device.asked == 0);
+	// Among points the last step is the CPU's
+	HostDevice reduces;
+	CHECK(Union(stars, &reduces, true) == Union(stars, nullptr, true));
+	CHECK(reduces.calls == 1);
+	// Polygons that cross themselves are mended by the CPU first, those without an area vanish
+	stars[700] = {{{10, 10}, {30, 30}, {30, 10}, {10, 30}}};
+	HostDevice mends;
+	CHECK(Union(stars, &mends) == Union(stars, nullptr));
+	CHECK(mends.calls == 2);
+	stars[700] = {{{10, 10}, {30, 30}, {20, 20}}};
+	CHECK(Union(stars, &mends) == Union(stars, nullptr));
+	CHECK(mends.calls == 4);
+}
