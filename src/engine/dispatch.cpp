@@ -33,6 +33,9 @@ const std::vector<KernelInfo> &Kernels() {
 	     3000000, "cpu, gpu"},
 	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact",
 	     300000, "cpu, gpu"},
+	    {"union_agg", "ST_Union_Agg: what the polygons of a group have in all, by the number of their vertices",
+	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines",
+	     KernelInfo::NEVER, "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
 	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
 	};

@@ -144,7 +144,9 @@ class GpuPairwise;
 class ShapeRows;
 struct PackedShapes;
 struct JoinCondition;
+struct OverlayNet;
 struct PairwiseTask;
+struct UnitedNet;
 
 //! Neighbours of many points: number n of point i is at [n * count + i]
 struct PackedNeighbours {
@@ -221,6 +223,9 @@ public:
 
 	//! A function of two geometries, row by row (engine/gpu_pairwise.hpp). Throws GpuError.
 	virtual std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) = 0;
+
+	//! The union of each part of a net (engine/cpu/overlay_device.hpp); `parallel` copies on the host's side. Throws GpuError.
+	virtual void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) = 0;
 
 	//! Runs every primitive on the device against the host: one line for each that is wrong
 	virtual std::vector<std::string> SelfTest() = 0;

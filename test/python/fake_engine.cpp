@@ -1,4 +1,4 @@
-// A GPU plug-in without a GPU: it packs trees and finds neighbours on the CPU, runs the kernels of a join on the host, and fails as FAKE_GPU says.
+// A GPU plug-in without a GPU: it packs trees and finds neighbours on the CPU, runs the kernels of joins and unions on the host, and fails as FAKE_GPU says.
 // For tests of what is around the engine.
 #include "../unit/host_cuda.hpp"
 
@@ -16,6 +16,8 @@
 #include "vibe/shape_build.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
+
+#include "../unit/host_machine.hpp"
 
 namespace point_binary_relations_unit {
 #include "../../kernels/point_binary_relations.cu"
@@ -518,6 +520,21 @@ public:
 	}
 	std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) override {
 		return std::make_unique<FakePairwise>(task);
+	}
+	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override {
+		if (Wants("failure") || (Wants("late failure") && !net.rings)) {
+			throw GpuError("the fake device fell off");
+		}
+		if (Wants("no room")) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		host_cuda::Machine machine(true);
+		GpuOverlay overlay(machine);
+		overlay.Send(net, parallel);
+		overlay.Unite();
+		overlay.Fetch(united);
+		times.bytes_to_device = net.vertex_count * sizeof(vibe::Vec2) + net.edge_count * sizeof(vibe::NetEdge);
+		times.kernel_ms = 1;
 	}
 	std::vector<std::string> SelfTest() override {
 		return {};

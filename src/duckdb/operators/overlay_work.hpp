@@ -5,6 +5,7 @@
 
 #include "duckdb.hpp"
 #include "duckdb/operators/counted_memory.hpp"
+#include "duckdb/operators/overlay_dispatch.hpp"
 #include "duckdb/operators/task_parallel.hpp"
 #include "engine/cpu/overlay.hpp"
 #include "geometry/error.hpp"
@@ -12,7 +13,8 @@
 
 namespace duckdb {
 
-//! The overlays of one thread, one after the other. Large ones run on all threads, with their memory counted by DuckDB.
+//! The overlays of one thread, one after the other. Large ones run on all threads, with their memory counted by DuckDB, and
+//! unions of many polygons on a device where that was chosen.
 class OverlayWork {
 public:
 	explicit OverlayWork(ClientContext &context) : context(context), overlay(make_uniq<vibespatial::Overlay>()) {
@@ -68,6 +70,8 @@ public:
 	//! The result, until the next call
 	const vibespatial::GeometryBatch &Run(const vibespatial::OverlayRule &rule) {
 		output.Clear();
+		OverlayDispatch device(context);
+		overlay->UseDevice(&device);
 		if (!IsLarge()) {
 			vibespatial::Serial serial;
 			overlay->Run(rule, serial, output);

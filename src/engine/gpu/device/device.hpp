@@ -54,6 +54,7 @@ public:
 	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                     GpuTimes &times) override;
 	std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) override;
+	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override;
 	std::vector<std::string> SelfTest() override;
 
 	// For the work that is done in other files
@@ -70,6 +71,7 @@ public:
 	void UseDevice();
 
 private:
+	friend class DeviceOverlayMachine;
 	friend class DevicePoints;
 
 	enum class State { COMING, UP, ABSENT };

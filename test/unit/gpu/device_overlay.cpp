@@ -1,0 +1,115 @@
+// Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
+#include "../overlay_parts.hpp"
+#include "device_engine.hpp"
+
+#include "engine/cpu/overlay.hpp"
+#include "geometry/wkb.hpp"
+
+using namespace overlay_test; // NOLINT: a test
+
+namespace {
+
+Compared RequireSameOnDevice(GpuEngine &engine, Parts &parts) {
+	return RequireSame(parts, [&](const OverlayNet &net, Parallel &parallel, UnitedNet &united) {
+		GpuTimes times;
+		engine.UniteNet(net, parallel, united, times);
+		REQUIRE(times.bytes_to_device >= net.vertex_count * sizeof(Vec2));
+	});
+}
+
+class EngineDevice : public OverlayDevice {
+public:
+	explicit EngineDevice(GpuEngine &engine) : engine(engine) {
+	}
+	bool Takes(size_t) override {
+		return true;
+	}
+	bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) override {
+		GpuTimes times;
+		engine.UniteNet(net, parallel, united, times);
+		calls++;
+		return true;
+	}
+	size_t calls = 0;
+
+private:
+	GpuEngine &engine;
+};
+
+} // namespace
+
+TEST_CASE("The device unites the parts of a net as the CPU does", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	std::mt19937 random(7);
+	std::uniform_real_distribution<double> place(0, 40);
+	Parts stars, raster, bricks, shaken, none;
+	for (uint32_t part = 0; part < 40; part++) {
+		const auto count = part % 10 == 0 ? 600 : 100;
+		for (int i = 0; i < count; i++) {
+			stars.Add(part, Star(random, place(random), place(random), part % 10 == 0 ? 1 : 3, 3 + int(random() % 40),
+			                     i % 2));
+			const auto size = part % 3 == 0 ? 4 : 40;
+			const double x = double(random() % size), y = double(random() % size);
+			raster.Add(part, Box(x, y, x + 1 + double(random() % 3), y + 1 + double(random() % 3)));
+			raster.Add(part, {{x, y}, {double(random() % size), double(random() % size)}, {x + 1, y + 5}});
+			auto ring = Box(x / 3, y / 3, x / 3 + 1, y / 3 + 2.0 / 3);
+			for (auto &p : ring) {
+				p = Vec2 {Shaken(random, p.x), Shaken(random, p.y)};
+			}
+			shaken.Add(part, ring);
+			const double left = i % 30 + i / 30 % 2 * 0.5, low = (part + 1) * 0.1 * (i / 30);
+			bricks.Add(part, Box(left, low, left + 1, (part + 1) * 0.1 * (i / 30 + 1)));
+		}
+	}
+	for (auto *parts : {&stars, &raster, &bricks, &shaken}) {
+		const auto compared = RequireSameOnDevice(*engine, *parts);
+		CHECK(compared.parts == 40);
+		// Rounded crossings make edges meet anew mostly where borders nearly coincide
+		CHECK((parts == &shaken || compared.failed < 10));
+		CHECK((parts == &shaken || compared.edges > 2000));
+	}
+	CHECK(RequireSameOnDevice(*engine, bricks).failed == 0);
+	CHECK(RequireSameOnDevice(*engine, none).parts == 0);
+}
+
+TEST_CASE("A union with a device is the CPU's", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	std::mt19937 random(8);
+	std::uniform_real_distribution<double> place(0, 500);
+	std::vector<std::vector<Vec2>> rings;
+	for (int i = 0; i < 40000; i++) {
+		rings.push_back(Star(random, place(random), place(random), 2, 24, false));
+	}
+	std::string wkb[2];
+	EngineDevice device(*engine);
+	for (auto with : {0, 1}) {
+		Overlay overlay;
+		overlay.UseDevice(with ? &device : nullptr);
+		GeometryBatch batch;
+		for (auto &ring : rings) {
+			batch.Clear();
+			batch.BeginRow(GeometryType::POLYGON, 0);
+			batch.BeginNode(GeometryType::POLYGON, 0);
+			batch.BeginPart(vibe::FAMILY_POLYGON);
+			batch.BeginRing();
+			for (size_t i = 0; i <= ring.size(); i++) {
+				batch.AddVertex(ring[i % ring.size()].x, ring[i % ring.size()].y, 0, 0);
+			}
+			batch.EndRow();
+			overlay.Add(Overlay::LEFT, batch, 0);
+		}
+		batch.Clear();
+		ThreeThreads threads;
+		overlay.Run(OverlayRule {}, threads, batch);
+		wkb[with] = WriteWkb(batch, 0);
+	}
+	CHECK(device.calls == 2);
+	CHECK(wkb[0].size() > 1000000);
+	CHECK(wkb[0] == wkb[1]);
+}
