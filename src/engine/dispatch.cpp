@@ -31,11 +31,11 @@ const std::vector<KernelInfo> &Kernels() {
 	     "the same neighbours and distances on both engines", 100000, "cpu, gpu"},
 	    {"scalar_filter", "a filter by a predicate of a column and a constant geometry", "fp64, adaptive", "exact",
 	     3000000, "cpu, gpu"},
-	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact",
-	     300000, "cpu, gpu"},
+	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact", 300000,
+	     "cpu, gpu"},
 	    {"union_agg", "ST_Union_Agg: what the polygons of a group have in all, by the number of their vertices",
-	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines",
-	     KernelInfo::NEVER, "cpu, gpu"},
+	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines", 2000000,
+	     "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
 	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
 	};
@@ -68,10 +68,6 @@ Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int
 		decision.selected = ExecutionMode::GPU;
 		decision.reason = "vibe_execution_mode is gpu";
 		decision.engine = engine;
-		return decision;
-	}
-	if (threshold == KernelInfo::NEVER) {
-		decision.reason = std::string(kernel.name) + " is left to the CPU unless the GPU is asked for";
 		return decision;
 	}
 	if (rows < threshold) {

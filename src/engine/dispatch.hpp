@@ -23,8 +23,7 @@ struct KernelInfo {
 	const char *operation;
 	const char *precision;
 	const char *guarantee;
-	//! From so many rows on AUTO prefers the device; 0: there is no device variant, NEVER: only where somebody asks for it
-	static constexpr uint64_t NEVER = UINT64_MAX;
+	//! From so many rows on AUTO prefers the device; 0: there is no device variant
 	uint64_t threshold_rows;
 	const char *variants;
 
