@@ -207,8 +207,9 @@ struct Overlay::Work {
 	}
 
 	void SettlePoints() {
-		std::sort(points.begin(), points.end(),
-		          [](const OverlayPoint &l, const OverlayPoint &r) { return PointBefore(l.point, r.point); });
+		std::sort(points.begin(), points.end(), [](const OverlayPoint &l, const OverlayPoint &r) {
+			return vibe::LexicographicLess(l.point, r.point);
+		});
 		size_t kept = 0;
 		for (auto &point : points) {
 			if (kept > 0 && points[kept - 1].point == point.point) {
@@ -225,7 +226,7 @@ struct Overlay::Work {
 				line_ends.push_back(chain.points[chain.count - 1]);
 			}
 		}
-		std::sort(line_ends.begin(), line_ends.end(), PointBefore);
+		std::sort(line_ends.begin(), line_ends.end(), vibe::LexicographicLess);
 	}
 
 	void Arrange(const OverlayRule &rule, Parallel &parallel) {
@@ -345,7 +346,7 @@ struct Overlay::Work {
 	};
 
 	//! The polygons along a Hilbert curve: an order that their content decides
-	std::vector<Polygon> Ordered(Parallel &parallel) const {
+	std::vector<Polygon> Ordered() const {
 		auto all = boxes[0];
 		Grow(all, Vec2 {std::min(all.min_x, boxes[1].min_x), std::min(all.min_y, boxes[1].min_y)});
 		Grow(all, Vec2 {std::max(all.max_x, boxes[1].max_x), std::max(all.max_y, boxes[1].max_y)});
@@ -362,7 +363,6 @@ struct Overlay::Work {
 			polygon.code = vibe::HilbertCodeOf(grid, polygon.box);
 			polygon_list.push_back(polygon);
 		}
-		(void)parallel;
 		std::sort(polygon_list.begin(), polygon_list.end(), [&](const Polygon &l, const Polygon &r) {
 			if (l.code != r.code) {
 				return l.code < r.code;
@@ -388,7 +388,7 @@ struct Overlay::Work {
 
 	//! Leaves the edges of all parts in the net
 	void Reduce(bool on_device, Parallel &parallel) {
-		const auto polygon_list = Ordered(parallel);
+		const auto polygon_list = Ordered();
 		std::vector<size_t> part_start {0};
 		size_t weight = 0;
 		for (size_t i = 0; i < polygon_list.size(); i++) {
@@ -586,13 +586,6 @@ void Overlay::Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &ou
 	work->rings.Build(arrangement.net.edges, arrangement.sweep, work->line_ends);
 	work->rings.Write(work->ResultDimension(rule.op), 1 / work->scale, out);
 	work->Clear();
-}
-
-double Overlay::RunArea(const OverlayRule &rule, Parallel &parallel) {
-	work->Arrange(rule, parallel);
-	const auto area = AreaOf(work->arrangement.net.edges, work->arrangement.sweep) / work->scale / work->scale;
-	work->Clear();
-	return area;
 }
 
 void Overlay::Clear() {

@@ -68,8 +68,6 @@ public:
 	//! Appends the result as a row to `out`, drops what was added. EMPTY results have the type of the highest dimension
 	//! that the operation could give: POLYGON, LINESTRING, POINT, or GEOMETRYCOLLECTION where nothing was added.
 	void Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &out);
-	//! The area of what Run would give, without making it; drops what was added
-	double RunArea(const OverlayRule &rule, Parallel &parallel);
 	//! Drops what was added
 	void Clear();
 	//! For unions of many polygons, as long as it is there; nullptr: none

@@ -13,7 +13,7 @@ namespace {
 
 //! The vertex of a ring that is first by x and y
 size_t FirstVertex(const Vec2 *points, size_t count) {
-	return std::min_element(points, points + count, PointBefore) - points;
+	return std::min_element(points, points + count, vibe::LexicographicLess) - points;
 }
 
 //! Does a ring run counterclockwise? Told at its first vertex, exactly; by its area where that is a spike.
@@ -152,7 +152,7 @@ void OverlayArrangement::AddEdge(const Vec2 &p, const Vec2 &q, const OverlayChai
 	if (p == q) {
 		return;
 	}
-	const bool forward = PointBefore(p, q);
+	const bool forward = vibe::LexicographicLess(p, q);
 	OverlayEdge edge {forward ? p : q, forward ? q : p, {0, 0}, chain.polygon, 0};
 	if (chain.kind == Kind::LINE) {
 		edge.lines = 1u << chain.side;

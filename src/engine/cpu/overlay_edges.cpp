@@ -155,7 +155,7 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 		if (edge.a == edge.b) {
 			continue;
 		}
-		if (PointBefore(edge.b, edge.a)) {
+		if (vibe::LexicographicLess(edge.b, edge.a)) {
 			std::swap(edge.a, edge.b);
 			edge.rise[0] = -edge.rise[0];
 			edge.rise[1] = -edge.rise[1];

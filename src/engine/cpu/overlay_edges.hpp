@@ -17,11 +17,6 @@
 
 namespace vibespatial {
 
-//! By x, then by y: the order in which a sweep meets points
-inline bool PointBefore(const vibe::Vec2 &a, const vibe::Vec2 &b) {
-	return vibe::LexicographicLess(a, b);
-}
-
 struct OverlayEdge {
 	static constexpr uint32_t NO_POLYGON = UINT32_MAX;
 
@@ -48,7 +43,7 @@ struct OverlayPoint {
 //! By their left ends, then by their right ones
 struct EdgeBefore {
 	bool operator()(const OverlayEdge &e, const OverlayEdge &f) const {
-		return e.a == f.a ? PointBefore(e.b, f.b) : PointBefore(e.a, f.a);
+		return e.a == f.a ? vibe::LexicographicLess(e.b, f.b) : vibe::LexicographicLess(e.a, f.a);
 	}
 };
 

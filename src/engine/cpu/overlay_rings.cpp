@@ -18,31 +18,11 @@ bool Forward(const OverlaySweep &sweep, uint32_t edge) {
 
 struct PointLess {
 	bool operator()(const Vec2 &a, const Vec2 &b) const {
-		return PointBefore(a, b);
+		return vibe::LexicographicLess(a, b);
 	}
 };
 
 } // namespace
-
-double AreaOf(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep) {
-	double area = 0;
-	Vec2 origin {0, 0};
-	bool any = false;
-	for (uint32_t i = 0; i < edges.size(); i++) {
-		if (!(sweep.labels[i] & LABEL_AREA)) {
-			continue;
-		}
-		const auto &edge = edges[i];
-		if (!any) {
-			origin = edge.a;
-			any = true;
-		}
-		const double twice =
-		    (edge.a.x - origin.x) * (edge.b.y - origin.y) - (edge.b.x - origin.x) * (edge.a.y - origin.y);
-		area += Forward(sweep, i) ? twice : -twice;
-	}
-	return area / 2;
-}
 
 Vec2 OverlayRings::Tail(uint32_t edge) const {
 	return Forward(*sweep, edge) ? (*edges)[edge].a : (*edges)[edge].b;
@@ -106,7 +86,7 @@ void OverlayRings::AddRing(size_t from) {
 	ring.first = ring.start;
 	for (auto i = ring.start; i < ring.start + ring.count; i++) {
 		ring_of[path[i]] = uint32_t(rings.size());
-		if (PointBefore(Tail(path[i]), Tail(path[ring.first]))) {
+		if (vibe::LexicographicLess(Tail(path[i]), Tail(path[ring.first]))) {
 			ring.first = i;
 		}
 	}
@@ -204,11 +184,12 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		return;
 	}
 	std::sort(spokes.begin(), spokes.end(), [](const Spoke &l, const Spoke &r) {
-		return l.point == r.point ? l.edge < r.edge : PointBefore(l.point, r.point);
+		return l.point == r.point ? l.edge < r.edge : vibe::LexicographicLess(l.point, r.point);
 	});
 	const auto at = [&](const Vec2 &p) {
-		return std::lower_bound(spokes.begin(), spokes.end(), p,
-		                        [](const Spoke &spoke, const Vec2 &q) { return PointBefore(spoke.point, q); });
+		return std::lower_bound(spokes.begin(), spokes.end(), p, [](const Spoke &spoke, const Vec2 &q) {
+			return vibe::LexicographicLess(spoke.point, q);
+		});
 	};
 	std::vector<uint8_t> taken(edges->size(), 0);
 	//! The edge that goes on from `edge` at p, or NONE
@@ -216,7 +197,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		const auto spoke = at(p);
 		const auto second = spoke + 1;
 		if (second == spokes.end() || second->point != p || (second + 1 != spokes.end() && (second + 1)->point == p) ||
-		    IsNode(edge, p) || std::binary_search(line_ends.begin(), line_ends.end(), p, PointBefore)) {
+		    IsNode(edge, p) || std::binary_search(line_ends.begin(), line_ends.end(), p, vibe::LexicographicLess)) {
 			return NONE;
 		}
 		return spoke->edge == edge ? second->edge : spoke->edge;
@@ -247,7 +228,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 	std::sort(line_order.begin(), line_order.end(), [&](uint32_t l, uint32_t r) {
 		const auto v = line_vertices.begin();
 		return std::lexicographical_compare(v + line_start[l], v + line_start[l + 1], v + line_start[r],
-		                                    v + line_start[r + 1], PointBefore);
+		                                    v + line_start[r + 1], vibe::LexicographicLess);
 	});
 }
 

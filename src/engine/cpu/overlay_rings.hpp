@@ -15,9 +15,6 @@ namespace vibespatial {
 //! one border computed twice, leave thousands of them. About 1e-12.
 constexpr double OVERLAY_SLIVER = 0x1p-40;
 
-//! The area of what the labels say
-double AreaOf(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep);
-
 class OverlayRings {
 public:
 	//! `line_ends`: the ends of all lines of the input, sorted; lines of the result end there too

@@ -122,22 +122,25 @@ public:
 	//! All points from *from (nullptr: the first) to before *to (nullptr: the last)
 	void Run(const Vec2 *from, const Vec2 *to) {
 		const auto edge_at = [&](const Vec2 *p, uint32_t otherwise) {
-			return p ? uint32_t(
-			               std::lower_bound(edges.begin(), edges.end(), *p,
-			                                [](const OverlayEdge &e, const Vec2 &q) { return PointBefore(e.a, q); }) -
-			               edges.begin())
+			return p ? uint32_t(std::lower_bound(edges.begin(), edges.end(), *p,
+			                                     [](const OverlayEdge &e, const Vec2 &q) {
+				                                     return vibe::LexicographicLess(e.a, q);
+			                                     }) -
+			                    edges.begin())
 			         : otherwise;
 		};
 		const auto end_at = [&](const Vec2 *p, size_t otherwise) {
-			return p ? size_t(std::lower_bound(sweep.ends.begin(), sweep.ends.end(), *p,
-			                                   [](const End &e, const Vec2 &q) { return PointBefore(e.point, q); }) -
+			return p ? size_t(std::lower_bound(
+			                      sweep.ends.begin(), sweep.ends.end(), *p,
+			                      [](const End &e, const Vec2 &q) { return vibe::LexicographicLess(e.point, q); }) -
 			                  sweep.ends.begin())
 			         : otherwise;
 		};
 		const auto input_at = [&](const Vec2 *p, size_t otherwise) {
-			return p ? size_t(std::lower_bound(
-			                      inputs.begin(), inputs.end(), *p,
-			                      [](const OverlayPoint &e, const Vec2 &q) { return PointBefore(e.point, q); }) -
+			return p ? size_t(std::lower_bound(inputs.begin(), inputs.end(), *p,
+			                                   [](const OverlayPoint &e, const Vec2 &q) {
+				                                   return vibe::LexicographicLess(e.point, q);
+			                                   }) -
 			                  inputs.begin())
 			         : otherwise;
 		};
@@ -157,10 +160,10 @@ public:
 				return;
 			}
 			Vec2 p = edge < edge_end ? edges[edge].a : end < end_end ? sweep.ends[end].point : inputs[input].point;
-			if (end < end_end && PointBefore(sweep.ends[end].point, p)) {
+			if (end < end_end && vibe::LexicographicLess(sweep.ends[end].point, p)) {
 				p = sweep.ends[end].point;
 			}
-			if (input < input_end && PointBefore(inputs[input].point, p)) {
+			if (input < input_end && vibe::LexicographicLess(inputs[input].point, p)) {
 				p = inputs[input].point;
 			}
 			ended.clear();
@@ -318,14 +321,14 @@ private:
 	void Begin(const Vec2 &p) {
 		std::vector<uint32_t> active;
 		for (uint32_t i = 0; i < first_edge; i++) {
-			if (!PointBefore(edges[i].b, p)) {
+			if (!vibe::LexicographicLess(edges[i].b, p)) {
 				active.push_back(i);
 			}
 		}
 		// Edges that do not cross have one order; if they do, this slab or one before it notices
 		std::stable_sort(active.begin(), active.end(), [&](uint32_t l, uint32_t r) {
 			const auto &e = edges[l], &f = edges[r];
-			if (PointBefore(e.a, f.a)) {
+			if (vibe::LexicographicLess(e.a, f.a)) {
 				const int side = Orient2d(e.a, e.b, f.a);
 				return side != 0 ? side > 0 : Orient2d(e.a, e.b, f.b) > 0;
 			}
@@ -523,7 +526,9 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	}
 	BucketSort(
 	    ends, scratch, [](const End &end) { return end.point.x; },
-	    [](const End &l, const End &r) { return l.point == r.point ? l.edge < r.edge : PointBefore(l.point, r.point); },
+	    [](const End &l, const End &r) {
+		    return l.point == r.point ? l.edge < r.edge : vibe::LexicographicLess(l.point, r.point);
+	    },
 	    parallel);
 
 	constexpr size_t SLAB = 16384;
@@ -532,7 +537,7 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	std::vector<Vec2> borders;
 	for (size_t i = 1; i < slabs; i++) {
 		const auto &border = edges[n * i / slabs].a;
-		if (borders.empty() || PointBefore(borders.back(), border)) {
+		if (borders.empty() || vibe::LexicographicLess(borders.back(), border)) {
 			borders.push_back(border);
 		}
 	}
