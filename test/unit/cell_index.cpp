@@ -2,8 +2,11 @@
 
 #include "catch.hpp"
 
+#include "engine/cpu/area_scan.hpp"
+#include "engine/cpu/join.hpp"
 #include "engine/cpu/shape.hpp"
 #include "geometry/geometry_batch.hpp"
+#include "geometry/wkb.hpp"
 #include "three_threads.hpp"
 
 #include <algorithm>
@@ -18,12 +21,14 @@ namespace {
 
 using Ring = std::vector<Vec2>;
 
-//! Areas, and the answers of their index held against each area asked alone
+//! Areas, and the answers of their cells, and of their WKB as it is, held against each area asked alone
 struct Areas {
 	std::vector<std::unique_ptr<Shape>> shapes;
+	std::vector<std::string> wkb;
 	std::vector<const vibe::ShapeView *> views;
 	std::mt19937_64 random {42};
 	size_t boundary = 0, interior = 0;
+	bool scanned = false;
 
 	//! All rings are the shells of one multipolygon: they may cross, overlap or lie inside each other
 	void Add(const std::vector<Ring> &rings) {
@@ -40,6 +45,7 @@ struct Areas {
 			batch.AddVertex(ring[0].x, ring[0].y, 0, 0);
 		}
 		batch.EndRow();
+		wkb.push_back(WriteWkb(batch, 0));
 		shapes.push_back(std::make_unique<Shape>());
 		shapes.back()->Build(batch.View(0));
 		const auto &view = shapes.back()->View();
@@ -99,6 +105,35 @@ struct Areas {
 		}
 		return wrong;
 	}
+	size_t Wrong(const AreaScan &scan, const std::vector<Vec2> &points) {
+		std::vector<double> x, y;
+		for (auto &point : points) {
+			x.push_back(point.x);
+			y.push_back(point.y);
+		}
+		std::vector<AreaScan::Found> found;
+		AreaScan::Lookup lookup;
+		scan.Locate(x.data(), y.data(), points.size(), found, lookup);
+		std::vector<Hits> many(points.size());
+		for (auto &one : found) {
+			many[one.point].emplace_back(one.row, one.location);
+		}
+		size_t wrong = 0;
+		for (size_t i = 0; i < points.size(); i++) {
+			std::sort(many[i].begin(), many[i].end());
+			wrong += many[i] != Expected(points[i]);
+		}
+		CHECK(lookup.tests >= found.size());
+		return wrong;
+	}
+	std::unique_ptr<AreaScan> Scan(Parallel &parallel) const {
+		std::vector<JoinRow> rows;
+		for (size_t i = 0; i < wkb.size(); i++) {
+			const auto data = reinterpret_cast<const uint8_t *>(wkb[i].data());
+			rows.push_back(JoinRow {views[i] ? data : nullptr, static_cast<uint32_t>(wkb[i].size())});
+		}
+		return AreaScan::Build(rows, parallel);
+	}
 	//! Vertices and points of edges, their neighbours among the doubles, and points mixed from two vertices
 	std::vector<Vec2> Points(size_t count) {
 		std::vector<const vibe::ShapeView *> there;
@@ -148,7 +183,10 @@ struct Areas {
 			CHECK(index->GetFigures().stored_vertices == same->GetFigures().stored_vertices);
 			wrong += Wrong(*index, points) + Wrong(*same, {points.begin(), points.begin() + points.size() / 8});
 		}
-		return wrong;
+		auto scan = Scan(serial), same = Scan(threads);
+		REQUIRE(!scan == !same);
+		scanned = scan != nullptr;
+		return scan ? wrong + Wrong(*scan, points) + Wrong(*same, points) : wrong;
 	}
 };
 
@@ -166,6 +204,7 @@ TEST_CASE("cells: one square, and points around it", "[cell_index]") {
 	const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
 	points.insert(points.end(), {{nan, 1}, {1, nan}, {infinity, 1}, {1, -infinity}, {1e300, 2}});
 	CHECK(areas.WrongOf(0, points) == 0);
+	CHECK(areas.scanned);
 	CHECK(areas.interior > 0);
 	CHECK(areas.boundary > 0);
 }
@@ -180,6 +219,7 @@ TEST_CASE("cells: no areas, and areas left out", "[cell_index]") {
 	areas.Add({{{1, 0}, {4, 0}, {4, 4}, {0, 4}}});
 	areas.views[0] = nullptr;
 	CHECK(areas.WrongOf(1000) == 0);
+	CHECK(areas.scanned);
 }
 
 TEST_CASE("cells: a hit may end the search", "[cell_index]") {
@@ -220,6 +260,7 @@ TEST_CASE("cells: tiled areas with shared borders", "[cell_index]") {
 		}
 	}
 	CHECK(areas.WrongOf(3000) == 0);
+	CHECK(areas.scanned);
 }
 
 TEST_CASE("cells: whole coordinates, crossing rings and overlapping parts", "[cell_index]") {
@@ -267,6 +308,7 @@ TEST_CASE("cells: one area with very many edges", "[cell_index]") {
 	areas.AddCircle(3, -7, 5, 40000, 0.2);
 	areas.AddCircle(3, -7, 4.5, 20);
 	CHECK(areas.WrongOf(150) == 0);
+	CHECK(areas.scanned);
 }
 
 TEST_CASE("cells: clusters far apart", "[cell_index]") {
@@ -349,6 +391,45 @@ TEST_CASE("cells: heavily overlapping areas are left to others", "[cell_index]")
 	REQUIRE(index);
 	CHECK(index->MemoryUsage() <= limit);
 	CHECK(few.Wrong(*index, few.Points(60)) == 0);
+}
+
+TEST_CASE("areas as they are: parts, holes and groups of runs", "[cell_index]") {
+	Areas areas;
+	for (int i = 0; i < 40; i++) {
+		std::vector<Ring> rings(areas.Whole(1, 6));
+		for (auto &ring : rings) {
+			// Up to a few groups of runs, and lengths that no run divides
+			const int corners = areas.Whole(3, 40) * (i % 4 == 0 ? 97 : 1);
+			const double x = areas.Uniform(0, 20), y = areas.Uniform(0, 20), radius = areas.Uniform(0.5, 4);
+			for (int k = 0; k < corners; k++) {
+				const double angle = 2 * M_PI * k / corners, r = radius * areas.Uniform(0.5, 1);
+				ring.push_back(Vec2 {x + r * std::cos(angle), y + r * std::sin(angle)});
+			}
+		}
+		areas.Add(rings);
+	}
+	CHECK(areas.WrongOf(2000) == 0);
+	CHECK(areas.scanned);
+	CHECK(areas.interior > 1000);
+	CHECK(areas.boundary > 1000);
+}
+
+TEST_CASE("areas as they are: what is left to others", "[cell_index]") {
+	Serial serial;
+	auto scan = [&](const std::vector<Ring> &rings) {
+		Areas areas;
+		areas.AddCircle(9, 9, 1, 20);
+		areas.Add(rings);
+		return areas.Scan(serial) != nullptr;
+	};
+	CHECK(scan({{{0, 0}, {4, 0}, {4, 4}}}));
+	CHECK_FALSE(scan({{{0, 0}, {4, 0}, {4, 0}, {4, 4}}}));
+	CHECK_FALSE(scan({{{0, 0}, {4, 0}, {4, 4}, {0, 0}}}));
+	Areas overlapping;
+	for (int i = 0; i < 2000; i++) {
+		overlapping.AddCircle(overlapping.Uniform(0, 1), overlapping.Uniform(0, 1), 100, 8);
+	}
+	CHECK_FALSE(overlapping.Scan(serial));
 }
 
 TEST_CASE("cells: the fewer points, the coarser", "[cell_index]") {

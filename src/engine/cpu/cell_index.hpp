@@ -18,8 +18,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
-#include "geometry/lanes.hpp"
-#include "vibe/cells.h"
+#include "engine/cpu/point_grid.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -91,21 +90,7 @@ private:
 	static constexpr uint32_t CHUNK_SHIFT = 15;
 	static constexpr uint32_t CHUNK_UNITS = 1u << CHUNK_SHIFT;
 
-	struct Grid : vibe::CellGrid {
-		using vibe::CellGrid::CellOf;
-		//! That of Column() and Row(), without branches: compilers do make some of Place(), and where a point lies cannot be
-		//! foretold
-		size_t CellOf(const vibe::Vec2 &p) const {
-			const Lanes zero {0, 0};
-			const Lanes most {static_cast<double>(static_cast<int32_t>(last_column)),
-			                  static_cast<double>(static_cast<int32_t>(last_row))};
-			Lanes at = (Lanes {p.x, p.y} - Lanes {min_x, min_y}) * Lanes {columns_per_x, rows_per_y};
-			at = at > zero ? at : zero;
-			at = at < most ? at : most;
-			return CellOf(static_cast<uint32_t>(static_cast<int32_t>(at[0])),
-			              static_cast<uint32_t>(static_cast<int32_t>(at[1])));
-		}
-	};
+	using Grid = PointGrid;
 	using List = vibe::CellList;
 	using Extent = vibe::CellExtent;
 	using Frame = vibe::CellFrame;

@@ -19,19 +19,23 @@ using vibe::Box;
 using vibe::ShapeView;
 using vibe::Vec2;
 
-//! Rows that one step of a parallel loop takes
-static constexpr size_t ROWS_PER_STEP = 8192;
+//! Rows that one step of a parallel loop takes: a share of all, but neither so few nor so many that steps are a burden
+static constexpr size_t STEPS = 64;
+static constexpr size_t MIN_ROWS_PER_STEP = 256;
+static constexpr size_t MAX_ROWS_PER_STEP = 8192;
 //! A shape is kept for the whole join from this many bytes of WKB: below, reading it again costs little
 static constexpr uint32_t BYTES_TO_KEEP_SHAPE = 1024;
 //! No shapes are kept for more rows than this: their slots alone would take the memory
 static constexpr size_t MAX_ROWS_WITH_SHAPES = 4u << 20;
 //! A geometry of more parts than this is one item of the tree
 static constexpr size_t MAX_PARTS = 16384;
-//! What cells cost, against what the tree costs, in nanoseconds: to build them, what a point costs less with them, and what a
-//! candidate costs that they spare
-static constexpr double CELL_COST_PER_VERTEX = 30;
-static constexpr double TREE_COST_PER_POINT = 40;
-static constexpr double TREE_COST_PER_TEST = 400;
+//! What cells cost to build, in nanoseconds, and what they spare: of the tree's work, of a device's, and of that on areas as
+//! they are, where looking at cells costs less but not nothing
+static constexpr double CELL_COST_PER_VERTEX = 60;
+static constexpr uint64_t TREE_COST_PER_POINT = 40;
+static constexpr uint64_t TREE_COST_PER_TEST = 400;
+static constexpr uint64_t DEVICE_COST_PER_POINT = 900;
+static constexpr double SPARED_OF_AREAS = 0.6;
 //! Points against one probed area: bands pay from here
 static constexpr size_t POINTS_FOR_LOCATOR = 16;
 static constexpr uint32_t VERTICES_FOR_LOCATOR = 32;
@@ -124,7 +128,8 @@ Box JoinCondition::Reach(const JoinRow &row, double part) const {
 JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p,
                      size_t threads, std::function<void()> poll)
     : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {},
-      cell_work(std::make_shared<SharedWork>(threads, std::move(poll))) {
+      cell_work(std::make_shared<SharedWork>(threads, poll)),
+      area_work(std::make_shared<SharedWork>(threads, std::move(poll))) {
 	for (auto &term : condition.any_of) {
 		if (term.kind == JoinTerm::RELATE) {
 			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
@@ -165,14 +170,15 @@ void JoinIndex::Build(Parallel &parallel) {
 		bool all_points = true;
 		uint64_t area_vertices = 0;
 	};
-	size_t steps = (count + ROWS_PER_STEP - 1) / ROWS_PER_STEP;
+	const size_t rows_per_step = std::min(std::max(count / STEPS, MIN_ROWS_PER_STEP), MAX_ROWS_PER_STEP);
+	size_t steps = (count + rows_per_step - 1) / rows_per_step;
 	std::vector<Share> shares(steps);
 	std::vector<Box> boxes(count);
 	parallel.For(steps, [&](size_t step) {
 		auto &share = shares[step];
 		std::vector<Box> part_boxes;
 		GeometryBatch scratch;
-		for (size_t i = step * ROWS_PER_STEP; i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
+		for (size_t i = step * rows_per_step; i < std::min(count, (step + 1) * rows_per_step); i++) {
 			auto &row = rows[i];
 			auto &box = boxes[i];
 			box = Box::Empty();
@@ -232,7 +238,7 @@ void JoinIndex::Build(Parallel &parallel) {
 	if (all_points) {
 		points.resize(count);
 		parallel.For(steps, [&](size_t step) {
-			for (size_t i = step * ROWS_PER_STEP; i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
+			for (size_t i = step * rows_per_step; i < std::min(count, (step + 1) * rows_per_step); i++) {
 				if (!rows[i].data || !ReadPoint(rows[i], points[i])) {
 					points[i] = Vec2 {NAN, NAN}; // NULL or EMPTY
 				}
@@ -252,6 +258,7 @@ void JoinIndex::Build(Parallel &parallel) {
 	}
 	if (!only_relate || area_vertices == 0 || shapes.empty()) {
 		cells_refused = true;
+		areas_refused = true;
 	}
 }
 
@@ -275,30 +282,28 @@ const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
 	return expected->View();
 }
 
-//! Pay for cells once the tree has cost as much, or is known to
+//! Pay for cells once doing without has cost as much, or is known to
 const CellIndex *JoinIndex::Cells() {
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		return ready;
 	}
-	double points = static_cast<double>(points_seen), tests = static_cast<double>(point_tests);
+	double points = static_cast<double>(points_seen), spent = static_cast<double>(nanoseconds_spent);
 	double ahead = std::max(0.0, static_cast<double>(expected_points) - points);
-	double tree_cost =
-	    (TREE_COST_PER_POINT * points + TREE_COST_PER_TEST * tests) * (points > 0 ? 1 + ahead / points : 1);
-	return CellsFrom(tree_cost);
+	return CellsFrom(points > 0 ? spent * (1 + ahead / points) : 0);
 }
 
 const CellIndex *JoinIndex::CellsForDevice() {
 	if (!ready_cells.load(std::memory_order_acquire)) {
-		CellsFrom((TREE_COST_PER_POINT + TREE_COST_PER_TEST) * static_cast<double>(expected_points));
+		CellsFrom(static_cast<double>(DEVICE_COST_PER_POINT * expected_points));
 	}
 	return others ? nullptr : ready_cells.load(std::memory_order_acquire);
 }
 
-const CellIndex *JoinIndex::CellsFrom(double tree_cost) {
+const CellIndex *JoinIndex::CellsFrom(double cost_without) {
 	if (cells_refused.load(std::memory_order_relaxed)) {
 		return nullptr;
 	}
-	if (tree_cost < CELL_COST_PER_VERTEX * static_cast<double>(area_vertices)) {
+	if (cost_without < CELL_COST_PER_VERTEX * static_cast<double>(area_vertices)) {
 		return nullptr;
 	}
 	cell_work->Run([this](Parallel &parallel) {
@@ -308,6 +313,30 @@ const CellIndex *JoinIndex::CellsFrom(double tree_cost) {
 		BuildCells(parallel);
 	});
 	return ready_cells.load(std::memory_order_acquire);
+}
+
+const AreaScan *JoinIndex::Areas() {
+	if (auto ready = ready_areas.load(std::memory_order_acquire)) {
+		return ready;
+	}
+	if (areas_refused.load(std::memory_order_relaxed)) {
+		return nullptr;
+	}
+	const auto points = static_cast<double>(std::max<uint64_t>(expected_points, points_seen));
+	if (points * static_cast<double>(TREE_COST_PER_POINT) <
+	    AreaScan::NANOSECONDS_PER_VERTEX * static_cast<double>(area_vertices) +
+	        AreaScan::NANOSECONDS_PER_ROW * static_cast<double>(rows.size())) {
+		return nullptr;
+	}
+	area_work->Run([this](Parallel &parallel) {
+		if (invite) {
+			invite(area_work);
+		}
+		area_scan = AreaScan::Build(rows, parallel);
+		ready_areas.store(area_scan.get(), std::memory_order_release);
+		areas_refused = !area_scan;
+	});
+	return ready_areas.load(std::memory_order_acquire);
 }
 
 void JoinIndex::BuildCells(Parallel &parallel) {
@@ -420,11 +449,17 @@ size_t JoinIndex::MemoryUsage() const {
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		bytes += ready->MemoryUsage() + (others ? others->MemoryUsage() : 0);
 	}
+	if (auto ready = ready_areas.load(std::memory_order_acquire)) {
+		bytes += ready->MemoryUsage();
+	}
 	return bytes;
 }
 
 std::string JoinIndex::Describe() const {
 	std::string text = part_row.empty() ? "tree" : "tree of parts";
+	if (auto ready = ready_areas.load(std::memory_order_acquire)) {
+		text += ", areas as they are in " + std::to_string(ready->CellCount()) + " cells";
+	}
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		auto &figures = ready->GetFigures();
 		text += ", " + std::to_string(figures.cells) + " cells (" + std::to_string(figures.full_cells) + " full, " +
@@ -477,8 +512,10 @@ void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_l
 	done = done_p;
 	tile_points = ReadRows();
 	tests_before = counts.exact_tests;
+	nanoseconds_before = lookup.nanoseconds;
 	cells = tile_points > 0 ? index.Cells() : nullptr;
-	if (!ordered && !cells && count >= ROWS_TO_SORT && index.rows.size() >= ROWS_TO_SORT) {
+	areas = tile_points > 0 && !cells ? index.Areas() : nullptr;
+	if (!ordered && !cells && !areas && count >= ROWS_TO_SORT && index.rows.size() >= ROWS_TO_SORT) {
 		SortRows();
 	}
 }
@@ -489,6 +526,7 @@ void JoinProbe::BeginTests(const JoinRow *tile_p, size_t count_p, const double *
 	row_limits = row_limits_p;
 	done = nullptr;
 	cells = nullptr;
+	areas = nullptr;
 	tile_points = 0;
 	has_shape = false;
 	locator.reset();
@@ -553,7 +591,7 @@ void JoinProbe::SortRows() {
 	}
 }
 
-//! Asks the cells about a run of points at once: their memory accesses overlap
+//! Asks the cells, or the areas, about a run of points at once: their memory accesses overlap
 void JoinProbe::LocateRun() {
 	size_t end = row;
 	while (end < count && end < row + POINTS_PER_RUN && kinds[end] == POINT) {
@@ -562,14 +600,33 @@ void JoinProbe::LocateRun() {
 	hits.clear();
 	next_hit = 0;
 	auto first = static_cast<uint32_t>(row);
-	cells->LocateMany(xs.data() + row, ys.data() + row, end - row,
-	                  [&](size_t point, uint32_t area, vibe::Location location) {
-		                  if (!index.answers.point_probes[location]) {
-			                  return false;
-		                  }
-		                  hits.push_back(Hit {first + static_cast<uint32_t>(point), area});
-		                  return first_only;
-	                  });
+	if (cells) {
+		cells->LocateMany(xs.data() + row, ys.data() + row, end - row,
+		                  [&](size_t point, uint32_t area, vibe::Location location) {
+			                  if (!index.answers.point_probes[location]) {
+				                  return false;
+			                  }
+			                  hits.push_back(Hit {first + static_cast<uint32_t>(point), area});
+			                  return first_only;
+		                  });
+	} else {
+		const auto tests = lookup.tests, nanoseconds = lookup.nanoseconds;
+		areas->Locate(xs.data() + row, ys.data() + row, end - row, located, lookup);
+		for (auto &found : located) {
+			const uint32_t probe = first + found.point;
+			if (index.answers.point_probes[found.location] &&
+			    !(first_only && !hits.empty() && hits.back().probe == probe)) {
+				hits.push_back(Hit {probe, found.row});
+			}
+		}
+		counts.candidates += lookup.tests - tests;
+		counts.exact_tests += lookup.tests - tests;
+		work += (lookup.nanoseconds - nanoseconds) / 8;
+		if (work >= WORK_PER_POLL) {
+			work = 0;
+			poll();
+		}
+	}
 	if (ordered) {
 		for (size_t i = 0, k; i < hits.size(); i = k) {
 			for (k = i + 1; k < hits.size() && hits[k].probe == hits[i].probe;) {
@@ -591,13 +648,17 @@ bool JoinProbe::NextRow() {
 		if (taken++ >= count) {
 			if (tile_points > 0 && !cells) {
 				index.points_seen += tile_points;
-				index.point_tests += counts.exact_tests - tests_before;
+				index.nanoseconds_spent +=
+				    areas
+				        ? static_cast<uint64_t>(SPARED_OF_AREAS *
+				                                static_cast<double>(lookup.nanoseconds - nanoseconds_before))
+				        : TREE_COST_PER_POINT * tile_points + TREE_COST_PER_TEST * (counts.exact_tests - tests_before);
 			}
 			tile_points = 0;
 			return false;
 		}
 	} while (kinds[row] == ABSENT || (done && done[row]));
-	if (cells && kinds[row] == POINT && !index.others) {
+	if (kinds[row] == POINT && (areas || (cells && !index.others))) {
 		LocateRun();
 		return true;
 	}
@@ -721,7 +782,7 @@ size_t JoinProbe::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capaci
 			}
 			found += some;
 			next_hit += some;
-			counts.cell_hits += some;
+			counts.cell_hits += cells ? some : 0;
 			continue;
 		}
 		if (candidate == candidates.size()) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "engine/cpu/area_scan.hpp"
 #include "engine/cpu/box_tree.hpp"
 #include "engine/cpu/cell_index.hpp"
 #include "engine/cpu/parallel.hpp"
@@ -103,7 +104,7 @@ public:
 	void Build(Parallel &parallel);
 
 	//! Cells make points in areas nearly free. They are built when the points that came, or will come, would cost more
-	//! without, by the threads that ask.
+	//! without, by the threads that ask. Fewer points look at the areas as they are, and fewer still at the tree.
 	void ExpectPoints(uint64_t count) {
 		expected_points = count;
 	}
@@ -166,8 +167,10 @@ private:
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	//! The cells, when they are there or it is time to build them
 	const CellIndex *Cells();
-	const CellIndex *CellsFrom(double tree_cost);
+	const CellIndex *CellsFrom(double cost_without);
 	void BuildCells(Parallel &parallel);
+	//! The areas as they are, where they serve points better than the tree
+	const AreaScan *Areas();
 
 	JoinCondition condition;
 	std::vector<JoinRow> rows;
@@ -200,15 +203,19 @@ private:
 	std::unique_ptr<BoxTree> others;
 	std::atomic<const CellIndex *> ready_cells {nullptr};
 	std::atomic<bool> cells_refused {false};
-	//! Points that the tree was asked about, and candidates that were looked at for them
+	std::unique_ptr<AreaScan> area_scan;
+	std::atomic<const AreaScan *> ready_areas {nullptr};
+	std::atomic<bool> areas_refused {false};
+	//! Points that came before the cells were there, and about what cells would have spared them
 	std::atomic<uint64_t> points_seen {0};
-	std::atomic<uint64_t> point_tests {0};
+	std::atomic<uint64_t> nanoseconds_spent {0};
 	uint64_t expected_points = 0;
 	size_t cell_memory = SIZE_MAX;
 	double cell_seconds = 0;
 	std::function<void(const std::shared_ptr<SharedWork> &)> invite;
 	//! Who was invited may come when the index is gone
 	std::shared_ptr<SharedWork> cell_work;
+	std::shared_ptr<SharedWork> area_work;
 };
 
 //! One thread's probes: a tile of rows at a time
@@ -231,7 +238,7 @@ public:
 	void SetOrdered(bool value) {
 		ordered = value;
 	}
-	//! The next pairs, each row's in order of the build rows; 0 at the end of the tile
+	//! The next pairs, those of a row one after the other; in order of the build rows where ordered. 0 at the end of the tile
 	size_t Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
 
 	JoinCounts counts;
@@ -266,6 +273,8 @@ private:
 	std::vector<double> xs;
 	std::vector<double> ys;
 	const CellIndex *cells = nullptr;
+	const AreaScan *areas = nullptr;
+	std::vector<AreaScan::Found> located;
 	struct Hit {
 		uint32_t probe;
 		uint32_t build;
@@ -275,6 +284,8 @@ private:
 	size_t next_hit = 0;
 	size_t tile_points = 0;
 	uint64_t tests_before = 0;
+	AreaScan::Lookup lookup;
+	uint64_t nanoseconds_before = 0;
 
 	//! The rows in the order they are taken; none: as they are
 	std::vector<uint32_t> order;

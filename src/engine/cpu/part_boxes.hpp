@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "geometry/lanes.hpp"
 #include "geometry/wkb.hpp"
 
 #include <vector>
@@ -22,14 +23,16 @@ struct PartBoxes {
 		}
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
-		vibe::Box box = vibe::Box::Empty();
-		double sum = 0;
+		LaneRange range;
+		Lanes rest {0, 0};
 		for (uint32_t i = 0; i < count; i++) {
-			double x = LoadDouble(coords + i * stride), y = LoadDouble(coords + i * stride + 8);
-			sum += (x - x) + (y - y);
-			box.Add(x, y);
+			const Lanes vertex = LoadLanes(coords + i * stride);
+			rest += vertex - vertex;
+			range.Add(vertex);
 		}
-		finite = finite && sum == 0;
+		const vibe::Box box {range.min[0], range.min[1], range.max[0], range.max[1]};
+		// v - v is 0 for a finite v and NaN for all others
+		finite = finite && rest[0] + rest[1] == 0;
 		vertices += count;
 		whole.Add(box);
 		if (parts) {
