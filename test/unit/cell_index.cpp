@@ -111,7 +111,7 @@ struct Areas {
 			x.push_back(point.x);
 			y.push_back(point.y);
 		}
-		std::vector<AreaScan::Found> found;
+		AreaScan::FoundRows found;
 		AreaScan::Lookup lookup;
 		scan.Locate(x.data(), y.data(), points.size(), found, lookup);
 		std::vector<Hits> many(points.size());

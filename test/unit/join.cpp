@@ -107,6 +107,7 @@ struct Join {
 	std::vector<double> probe_limits;
 	std::vector<double> build_limits;
 	uint64_t expected_points = 0;
+	bool known_before = false;
 	bool found_by_cells = false;
 	std::string index_text;
 
@@ -127,6 +128,7 @@ struct Join {
 		bool of_build = condition.limit_from == JoinLimit::BUILD || condition.limit_from == JoinLimit::SUM;
 		JoinIndex index(condition, build.rows, of_build ? build_limits : std::vector<double>());
 		ThreeThreads threads;
+		index.ExpectPoints(known_before ? expected_points : 0);
 		index.Build(threads);
 		index.ExpectPoints(expected_points);
 		std::set<Pair> result;
@@ -241,6 +243,7 @@ TEST_CASE("Points that are too few for cells find the same pairs in areas as the
 		}
 		join.build = Rows(areas);
 		join.expected_points = 300;
+		join.known_before = seed % 2 == 0;
 		for (auto predicate : {vibe::PREDICATE_INTERSECTS, vibe::PREDICATE_WITHIN, vibe::PREDICATE_TOUCHES}) {
 			JoinCondition condition;
 			condition.any_of = {Relating(predicate)};

@@ -79,6 +79,7 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	});
 	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits), ThreadCount(context),
 	                             CancelPoll(context));
+	index->ExpectPoints(expected_probes);
 	if (for_device) {
 		index->KeepForDevice();
 	}
@@ -90,7 +91,6 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	auto &manager = BufferManager::GetBufferManager(context);
 	auto free_memory = manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());
 	index->SetCellMemory(free_memory / 2);
-	index->ExpectPoints(expected_probes);
 	CountMemory();
 	seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }

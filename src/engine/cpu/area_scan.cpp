@@ -22,6 +22,9 @@ static constexpr uint32_t RUN_EDGES = 16;
 static constexpr uint32_t RUNS_PER_GROUP = 16;
 static constexpr uint32_t RUNS_TO_GROUP = 4 * RUNS_PER_GROUP;
 static constexpr size_t VERTEX_BYTES = 2 * sizeof(double);
+static constexpr size_t HEADER_BYTES = 1 + sizeof(uint32_t);
+static constexpr uint32_t POLYGON_CODE = 3;
+static constexpr uint32_t MULTIPOLYGON_CODE = 6;
 
 static constexpr size_t ROWS_PER_STEP = 128;
 //! Points that are looked up at once, so that their memory accesses overlap
@@ -45,11 +48,18 @@ static uint32_t Place(size_t begin, uint32_t count) {
 	return static_cast<uint32_t>(begin) << 4 | (count - 1);
 }
 
+//! A float above the value: not always the next, which would take a branch that cannot be foretold
+static float Above(double value) {
+	const auto near = static_cast<float>(value);
+	return std::fabs(near) <= FLT_MAX ? vibe::box_node_detail::Next(near, 1) : near;
+}
+
 struct AreaScan::Share {
 	std::vector<Range> runs;
 	std::vector<Range> groups;
 	std::vector<Item> items;
 	std::vector<Box> boxes;
+	uint64_t vertices = 0;
 };
 
 namespace {
@@ -72,16 +82,17 @@ struct AreaScan::Reader {
 		wkb = data;
 		row = number;
 		first_item = share.items.size();
-		const uint32_t code = vibe::LoadCount(data + 1);
-		plain = (code == 3 || code == 6) && size < Range::MAX_BEGIN;
+		const uint32_t code = size < HEADER_BYTES ? 0 : vibe::LoadCount(data + 1);
+		plain = (code == POLYGON_CODE || code == MULTIPOLYGON_CODE) && size < Range::MAX_BEGIN;
 	}
 	void Part(vibe::Family) {
-		EndItem();
+		End();
 		first_run = share.runs.size();
-		share.items.push_back(Item {wkb, nullptr, nullptr, 0, row, false});
+		share.items.push_back(Item {wkb, nullptr, nullptr, 0, row});
 		share.boxes.push_back(Box::Empty());
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+		share.vertices += count;
 		plain = plain && count >= 4 && stride == VERTEX_BYTES && IsClosed(coords, count);
 		if (!plain) {
 			return;
@@ -104,19 +115,16 @@ struct AreaScan::Reader {
 			}
 			whole.Add(range);
 			share.runs.push_back(
-			    Range {{vibe::RoundDown(range.min[1]), -vibe::RoundUp(range.max[1]), -vibe::RoundUp(range.max[0])},
-			           Place(at - wkb, edges)});
+			    Range {{-Above(-range.min[1]), -Above(range.max[1]), -Above(range.max[0])}, Place(at - wkb, edges)});
 		}
 		share.boxes.back().Add(Box {whole.min[0], whole.min[1], whole.max[0], whole.max[1]});
 		// v - v is 0 for a finite v and NaN for all others
 		plain = repeated[0] == 0 && rest[0] + rest[1] == 0;
 	}
-	//! The whole row was read
+	//! The item was read, or the whole row
 	void End() {
-		EndItem();
-		const bool several = share.items.size() - first_item > 1;
-		for (size_t i = first_item; i < share.items.size(); i++) {
-			share.items[i].is_part = several;
+		if (share.items.size() > first_item) {
+			share.items.back().range_count = static_cast<uint32_t>(share.runs.size() - first_run);
 		}
 	}
 
@@ -124,14 +132,6 @@ private:
 	static bool IsClosed(const uint8_t *coords, uint32_t count) {
 		const Masks same = LoadLanes(coords) == LoadLanes(coords + (count - 1) * VERTEX_BYTES);
 		return same[0] != 0 && same[1] != 0;
-	}
-	//! Numbers for now: the lists still move
-	void EndItem() {
-		if (share.items.size() == first_item) {
-			return;
-		}
-		auto &item = share.items.back();
-		item.range_count = static_cast<uint32_t>(share.runs.size() - first_run);
 	}
 };
 
@@ -203,20 +203,26 @@ std::unique_ptr<AreaScan> AreaScan::Build(const std::vector<JoinRow> &rows, Para
 	for (auto &share : shares) {
 		count += share.items.size();
 	}
-	std::vector<Box> boxes;
-	boxes.reserve(count);
+	auto &polygons = scan->polygons;
+	polygons.boxes.reserve(count);
+	polygons.rows.reserve(count);
 	scan->items.reserve(count);
 	for (auto &share : shares) {
 		scan->items.insert(scan->items.end(), share.items.begin(), share.items.end());
-		boxes.insert(boxes.end(), share.boxes.begin(), share.boxes.end());
+		polygons.boxes.insert(polygons.boxes.end(), share.boxes.begin(), share.boxes.end());
+		polygons.vertices += share.vertices;
 		share.items = {};
 		share.boxes = {};
 	}
-	return scan->SetGrid(boxes) ? std::move(scan) : nullptr;
+	for (auto &item : scan->items) {
+		polygons.rows.push_back(item.row);
+	}
+	return scan->SetGrid() ? std::move(scan) : nullptr;
 }
 
 //! Columns and rows are monotone in x and y, whatever the extent: a point in a box is in one of its cells
-bool AreaScan::SetGrid(const std::vector<Box> &boxes) {
+bool AreaScan::SetGrid() {
+	const auto &boxes = polygons.boxes;
 	Box all = Box::Empty();
 	for (auto &box : boxes) {
 		all.Add(box);
@@ -361,12 +367,6 @@ struct FourLanes {
 
 } // namespace
 
-//! A float above the value: not always the next, which would take a branch that cannot be foretold
-static float Above(double value) {
-	const auto near = static_cast<float>(value);
-	return std::fabs(near) <= FLT_MAX ? vibe::box_node_detail::Next(near, 1) : near;
-}
-
 void AreaScan::FindCandidates(Lookup &lookup, const double *x, const double *y, uint32_t begin, uint32_t end) const {
 	uint32_t cells[POINTS_AT_ONCE];
 	uint32_t points[POINTS_AT_ONCE];
@@ -508,45 +508,46 @@ __attribute__((target("avx2"))) void AreaScan::LookAtWide(Lookup &lookup, const 
 }
 #endif
 
-//! Of one point: the parts of a row are one answer, as the crossings of all their edges are counted together
-static void JoinParts(std::vector<AreaScan::Found> &found, size_t from) {
-	size_t kept = from;
-	for (size_t i = from; i < found.size();) {
+//! The parts of a row that one point is in are one answer, as the crossings of all their edges are counted together
+size_t AreaScan::JoinParts(Found *found, size_t count) {
+	size_t kept = 0;
+	for (size_t i = 0; i < count;) {
 		auto all = found[i];
 		bool on = false, odd = false;
-		for (; i < found.size() && found[i].row == all.row; i++) {
+		for (; i < count && found[i].point == all.point && found[i].row == all.row; i++) {
 			on |= found[i].location == vibe::LOC_BOUNDARY;
 			odd ^= found[i].location == vibe::LOC_INTERIOR;
 		}
 		all.location = on ? vibe::LOC_BOUNDARY : vibe::LOC_INTERIOR;
-		if (on || odd) {
-			found[kept++] = all;
-		}
+		found[kept] = all;
+		kept += on | odd;
 	}
-	found.resize(kept);
+	return kept;
 }
 
-void AreaScan::Find(const Lookup &lookup, std::vector<Found> &found) const {
-	size_t first = found.size(); // of the point
-	bool parts = false;
+void AreaScan::Find(const Lookup &lookup, FoundRows &found) {
+	const size_t before = found.size();
+	found.resize(before + lookup.candidate_count);
+	Found *const begin = found.data() + before, *next = begin;
 	for (size_t i = 0; i < lookup.candidate_count; i++) {
 		auto &candidate = lookup.candidates[i];
-		if (candidate.on || candidate.odd) {
-			const Item &item = *candidate.item;
-			found.push_back(Found {candidate.point, item.row, candidate.on ? vibe::LOC_BOUNDARY : vibe::LOC_INTERIOR});
-			parts |= item.is_part;
-		}
-		if (i + 1 == lookup.candidate_count || lookup.candidates[i + 1].point != candidate.point) {
-			if (parts && found.size() - first > 1) {
-				JoinParts(found, first);
-			}
-			first = found.size();
-			parts = false;
-		}
+		next->point = candidate.point;
+		next->row = candidate.item->row;
+		next->location = candidate.on ? vibe::LOC_BOUNDARY : vibe::LOC_INTERIOR;
+		next += candidate.on | candidate.odd;
 	}
+	auto count = static_cast<size_t>(next - begin);
+	bool parts = false;
+	for (size_t i = 1; i < count; i++) {
+		parts |= (begin[i].point == begin[i - 1].point) & (begin[i].row == begin[i - 1].row);
+	}
+	if (parts) {
+		count = JoinParts(begin, count);
+	}
+	found.resize(before + count);
 }
 
-void AreaScan::Locate(const double *x, const double *y, size_t count, std::vector<Found> &found, Lookup &lookup) const {
+void AreaScan::Locate(const double *x, const double *y, size_t count, FoundRows &found, Lookup &lookup) const {
 	found.clear();
 	for (size_t begin = 0; begin < count; begin += POINTS_AT_ONCE) {
 		FindCandidates(lookup, x, y, static_cast<uint32_t>(begin),
@@ -560,7 +561,8 @@ void AreaScan::Locate(const double *x, const double *y, size_t count, std::vecto
 }
 
 size_t AreaScan::MemoryUsage() const {
-	size_t bytes = items.capacity() * sizeof(Item) + cell_begin.capacity() * sizeof(uint32_t) +
+	size_t bytes = items.capacity() * sizeof(Item) + polygons.rows.capacity() * sizeof(uint32_t) +
+	               polygons.boxes.capacity() * sizeof(Box) + cell_begin.capacity() * sizeof(uint32_t) +
 	               entries.capacity() * sizeof(Entry) + used_cells.capacity() * sizeof(uint64_t) +
 	               shares.capacity() * sizeof(Share);
 	for (auto &share : shares) {

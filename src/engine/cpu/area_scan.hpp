@@ -31,11 +31,23 @@ public:
 	static std::unique_ptr<AreaScan> Build(const std::vector<JoinRow> &rows, Parallel &parallel);
 	~AreaScan();
 
+	//! What was read on the way: for each polygon, in the order of the rows, its row and its box (EMPTY: it has no vertices), until
+	//! they are taken
+	struct Polygons {
+		std::vector<uint32_t> rows;
+		std::vector<vibe::Box> boxes;
+		uint64_t vertices = 0;
+	};
+	Polygons TakePolygons() {
+		return std::move(polygons);
+	}
+
 	struct Found {
 		uint32_t point;
 		uint32_t row;
 		vibe::Location location;
 	};
+	typedef UninitializedVector<Found> FoundRows;
 	//! One thread's lookups, and what they came to. `nanoseconds`: about what the tests cost
 	class Lookup {
 	public:
@@ -50,7 +62,7 @@ public:
 		UninitializedVector<Look> looks;
 	};
 	//! The rows in which each point is interior or on the boundary, points in order; replaces what was found before
-	void Locate(const double *x, const double *y, size_t count, std::vector<Found> &found, Lookup &lookup) const;
+	void Locate(const double *x, const double *y, size_t count, FoundRows &found, Lookup &lookup) const;
 
 	size_t MemoryUsage() const;
 	//! Of the grid
@@ -89,8 +101,7 @@ private:
 		const Range *ranges;
 		const Range *runs; // under `ranges`, where these are of runs; null where they are of edges
 		uint32_t range_count;
-		uint32_t row : 31;
-		uint32_t is_part : 1; // of several
+		uint32_t row;
 	};
 	//! What one step reads of its rows
 	struct Share;
@@ -114,17 +125,19 @@ private:
 	};
 
 	AreaScan();
-	bool SetGrid(const std::vector<vibe::Box> &boxes);
+	bool SetGrid();
 	void FindCandidates(Lookup &lookup, const double *x, const double *y, uint32_t begin, uint32_t end) const;
 	void FindLooks(Lookup &lookup, const double *x, const double *y) const;
 	template <class SIDES>
 	static void LookAtAll(Lookup &lookup, const double *x, const double *y);
 	static void LookAt(Lookup &lookup, const double *x, const double *y);
 	static void LookAtWide(Lookup &lookup, const double *x, const double *y);
-	void Find(const Lookup &lookup, std::vector<Found> &found) const;
+	static void Find(const Lookup &lookup, FoundRows &found);
+	static size_t JoinParts(Found *found, size_t count);
 
 	std::vector<Share> shares;
 	std::vector<Item> items;
+	Polygons polygons;
 	PointGrid grid {};
 	//! One bit for each cell that has entries: most points may fall where there are none
 	std::vector<uint64_t> used_cells;

@@ -158,8 +158,8 @@ size_t JoinIndex::EstimateMemory(size_t count) {
 	       (count <= MAX_ROWS_WITH_SHAPES ? count * sizeof(void *) : 0);
 }
 
-void JoinIndex::Build(Parallel &parallel) {
-	size_t count = rows.size();
+void JoinIndex::ReadRows(std::vector<Box> &boxes, Parallel &parallel) {
+	const size_t count = rows.size();
 	//! What one step finds
 	struct Share {
 		//! The parts of rows that have several: the rows themselves have no box then
@@ -173,7 +173,6 @@ void JoinIndex::Build(Parallel &parallel) {
 	const size_t rows_per_step = std::min(std::max(count / STEPS, MIN_ROWS_PER_STEP), MAX_ROWS_PER_STEP);
 	size_t steps = (count + rows_per_step - 1) / rows_per_step;
 	std::vector<Share> shares(steps);
-	std::vector<Box> boxes(count);
 	parallel.For(steps, [&](size_t step) {
 		auto &share = shares[step];
 		std::vector<Box> part_boxes;
@@ -245,6 +244,52 @@ void JoinIndex::Build(Parallel &parallel) {
 			}
 		});
 	}
+}
+
+void JoinIndex::ReadAreas(std::vector<Box> &boxes) {
+	const auto polygons = area_scan->TakePolygons();
+	area_vertices = polygons.vertices;
+	std::vector<bool> has_vertices(rows.size());
+	std::fill(boxes.begin(), boxes.end(), Box::Empty());
+	for (size_t i = 0, end; i < polygons.rows.size(); i = end) {
+		const uint32_t row = polygons.rows[i];
+		Box box = Box::Empty();
+		for (end = i; end < polygons.rows.size() && polygons.rows[end] == row; end++) {
+			box.Add(polygons.boxes[end]);
+		}
+		bounds.Add(box);
+		has_vertices[row] = !box.IsEmpty();
+		if (end - i < 2 || end - i > MAX_PARTS) {
+			boxes[row] = box;
+			continue;
+		}
+		boxes.insert(boxes.end(), polygons.boxes.begin() + static_cast<ptrdiff_t>(i),
+		             polygons.boxes.begin() + static_cast<ptrdiff_t>(end));
+		part_row.insert(part_row.end(), end - i, row);
+	}
+	for (size_t i = 0; i < rows.size(); i++) {
+		if (rows[i].data && !has_vertices[i]) {
+			empties.push_back(static_cast<uint32_t>(i));
+		}
+	}
+}
+
+void JoinIndex::Build(Parallel &parallel) {
+	const size_t count = rows.size();
+	std::vector<Box> boxes(count);
+	uint64_t most_vertices = 0;
+	for (auto &row : rows) {
+		most_vertices += row.data ? row.size / (2 * sizeof(double)) : 0;
+	}
+	if (only_relate && !keep_boxes && count <= MAX_ROWS_WITH_SHAPES && AreasPay(most_vertices)) {
+		area_scan = AreaScan::Build(rows, parallel);
+	}
+	if (area_scan) {
+		ReadAreas(boxes);
+		ready_areas = area_scan.get();
+	} else {
+		ReadRows(boxes, parallel);
+	}
 	tree = build_tree ? build_tree(boxes.data(), boxes.size())
 	                  : std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	if (keep_boxes) {
@@ -315,6 +360,13 @@ const CellIndex *JoinIndex::CellsFrom(double cost_without) {
 	return ready_cells.load(std::memory_order_acquire);
 }
 
+bool JoinIndex::AreasPay(uint64_t vertices) const {
+	const auto points = static_cast<double>(std::max<uint64_t>(expected_points, points_seen));
+	return points * static_cast<double>(TREE_COST_PER_POINT) >=
+	       AreaScan::NANOSECONDS_PER_VERTEX * static_cast<double>(vertices) +
+	           AreaScan::NANOSECONDS_PER_ROW * static_cast<double>(rows.size());
+}
+
 const AreaScan *JoinIndex::Areas() {
 	if (auto ready = ready_areas.load(std::memory_order_acquire)) {
 		return ready;
@@ -322,10 +374,7 @@ const AreaScan *JoinIndex::Areas() {
 	if (areas_refused.load(std::memory_order_relaxed)) {
 		return nullptr;
 	}
-	const auto points = static_cast<double>(std::max<uint64_t>(expected_points, points_seen));
-	if (points * static_cast<double>(TREE_COST_PER_POINT) <
-	    AreaScan::NANOSECONDS_PER_VERTEX * static_cast<double>(area_vertices) +
-	        AreaScan::NANOSECONDS_PER_ROW * static_cast<double>(rows.size())) {
+	if (!AreasPay(area_vertices)) {
 		return nullptr;
 	}
 	area_work->Run([this](Parallel &parallel) {

@@ -100,7 +100,7 @@ public:
 	void SetTreeBuilder(TreeBuilder builder) {
 		build_tree = std::move(builder);
 	}
-	//! Reads all rows and builds the tree. Throws GeometryError.
+	//! Reads all rows and builds the tree. Points that are expected by then are prepared for. Throws GeometryError.
 	void Build(Parallel &parallel);
 
 	//! Cells make points in areas nearly free. They are built when the points that came, or will come, would cost more
@@ -171,6 +171,10 @@ private:
 	void BuildCells(Parallel &parallel);
 	//! The areas as they are, where they serve points better than the tree
 	const AreaScan *Areas();
+	bool AreasPay(uint64_t vertices) const;
+	//! What Build() reads of the rows: the boxes of rows, and behind them those of their parts
+	void ReadRows(std::vector<vibe::Box> &boxes, Parallel &parallel);
+	void ReadAreas(std::vector<vibe::Box> &boxes);
 
 	JoinCondition condition;
 	std::vector<JoinRow> rows;
@@ -274,7 +278,7 @@ private:
 	std::vector<double> ys;
 	const CellIndex *cells = nullptr;
 	const AreaScan *areas = nullptr;
-	std::vector<AreaScan::Found> located;
+	AreaScan::FoundRows located;
 	struct Hit {
 		uint32_t probe;
 		uint32_t build;
