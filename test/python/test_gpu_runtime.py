@@ -325,3 +325,178 @@ assert second.execute(info).fetchall() == before and before[0][0].startswith("10
 
 def test_ends_while_the_plugin_opens(process, fake):
     process("FROM vibe_ensure_warm(0.1, 'box_index')", VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="slow")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which device
+# ---------------------------------------------------------------------------------------------------------------------
+def test_a_device_that_does_not_exist(process, fake):
+    load, results = process("FROM vibe_ensure_warm(0.1, 'box_index')", "SET vibe_gpu_min_rows = 0", *TABLES, JOIN, EVENTS,
+                            "SET vibe_execution_mode = 'gpu'", "SET vibe_gpu_device = 0",
+                            VIBESPATIAL_GPU_FOLDER=str(fake), VIBESPATIAL_GPU_DEVICE="7")
+    assert results[0][0][1] == "vibe_gpu_device is 7"
+    assert results[4] == PAIRS
+    assert results[5] == [["box_index", "auto", "cpu", "cpu", "no device: vibe_gpu_device is 7", False]]
+    assert results[6].startswith("InvalidInputException") and "vibe_gpu_device is 7" in results[6]
+    assert "open on device 7" in results[7] and "VIBESPATIAL_GPU_DEVICE" in results[7]
+
+
+def test_another_device_is_used(process, fake):
+    load, results = process("SET vibe_gpu_device = 1", "SET vibe_execution_mode = 'gpu'", *TABLES, JOIN, EVENTS,
+                            "SET vibe_gpu_device = 1", "SET vibe_gpu_device = 0", "SET vibe_gpu_device = -1",
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert results[4] == PAIRS and results[5][0][1:4] == ["gpu", "gpu", "gpu"]
+    assert results[6] == [] and "open on device 1" in results[7]
+    assert results[8].startswith("InvalidInputException") and "the number of a GPU" in results[8]
+
+
+def test_a_device_that_does_not_exist_fails_at_the_query(process, fake):
+    load, results = process(*TABLES, JOIN, EVENTS, VIBESPATIAL_GPU_FOLDER=str(fake), VIBESPATIAL_GPU_DEVICE="2",
+                            VIBESPATIAL_EXECUTION_MODE="gpu")
+    assert results[2].startswith("IOException") and "vibe_gpu_device is 2" in results[2]
+    assert results[3][0][1:4] == ["gpu", "gpu", "none"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cancelled while it waits
+# ---------------------------------------------------------------------------------------------------------------------
+CANCEL = """
+import duckdb, json, sys, threading, time
+connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+connection.execute("SET enable_progress_bar = false")
+connection.execute(f"LOAD '{sys.argv[1]}'")
+*setup, last = sys.argv[2:]
+for sql in setup:
+    connection.execute(sql)
+at = []
+def interrupt():
+    at.append(time.perf_counter())
+    connection.interrupt()
+timer = threading.Timer(0.4, interrupt)
+timer.start()
+try:
+    connection.execute(last).fetchall()
+    how = "was not interrupted"
+except duckdb.Error as error:
+    how = type(error).__name__
+timer.join()
+took = time.perf_counter() - at[0]
+print(json.dumps([how, took, connection.execute("SELECT 42").fetchall()]))
+"""
+PAIRED = "CREATE TABLE paired AS SELECT ST_Point(i, 0) AS p, ST_MakeEnvelope(i, -1, i + 1, 1) AS q FROM range(1000) t(i)"
+CIRCLES = ("CREATE TABLE circles AS SELECT ST_Buffer(ST_Point(i % 50, i // 50), 0.7, 100) AS g FROM range(200) t(i)")
+WAITING = {
+    "join": (TABLES, JOIN),
+    "pairs": ([PAIRED], "SELECT count(*) FROM paired WHERE ST_Intersects(p, q)"),
+    "neighbours": (TABLES, "SELECT count(*) FROM vibe_knn('points', 'FROM points', 2)"),
+    "union": ([CIRCLES], "SELECT ST_Union_Agg(g) FROM circles"),
+    "warm": ([], "FROM vibe_ensure_warm(60)"),
+    "mode": ([], "SET vibe_execution_mode = 'gpu'"),
+    "info": ([], "FROM vibe_gpu_info()"),
+}
+
+
+@pytest.mark.parametrize("fault, what", [("cold", "join"), ("cold", "pairs"), ("cold", "neighbours"), ("cold", "union"),
+                                         ("cold", "warm"), ("slow device", "join"), ("slow device", "union"),
+                                         ("slow device", "mode"), ("slow device", "info"), ("slow", "mode"), ("slow", "info")])
+def test_what_waits_can_be_cancelled(extension, fake, fault, what):
+    """For a kernel, for the device, for the plug-in"""
+    setup, statement = WAITING[what]
+    mode = {} if what == "mode" else {"VIBESPATIAL_EXECUTION_MODE": "gpu"}
+    times = []
+    for _ in range(3):
+        result = subprocess.run([sys.executable, "-c", CANCEL, str(extension), *setup, statement], capture_output=True, text=True,
+                                env={**os.environ, **mode, "VIBESPATIAL_GPU_FOLDER": str(fake), "FAKE_GPU": fault}, timeout=60)
+        assert result.returncode == 0, result.stderr
+        how, took, after = json.loads(result.stdout)
+        assert how == "InterruptException" and after == [[42]]
+        times.append(took)
+        if took < 0.5:
+            break
+    assert min(times) < 0.5
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Forked
+# ---------------------------------------------------------------------------------------------------------------------
+FORK = """
+import duckdb, json, multiprocessing, os, sys
+def connect():
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    connection.execute(f"LOAD '{sys.argv[1]}'")
+    connection.execute("SET vibe_gpu_min_rows = 0")
+    return connection
+def ask(connection, *statements):
+    results = []
+    for sql in statements:
+        try:
+            results.append(connection.execute(sql).fetchall())
+        except duckdb.Error as error:
+            results.append(f"{type(error).__name__}: {error}")
+    return results
+def child(inherited, statements, queue):
+    queue.put(ask(inherited or connect(), *statements))
+    queue.close()
+    queue.join_thread()
+    if inherited is None:
+        os._exit(0)
+if __name__ == "__main__":
+    how, before, statements = sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
+    connection = connect()
+    first = ask(connection, *before)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(connection if how == "inherited" else None, statements, queue))
+    process.start()
+    results = queue.get(timeout=40)
+    process.join(20)
+    print(json.dumps([first, results, process.exitcode, ask(connection, *before)], default=str))
+"""
+
+
+@pytest.fixture
+def forked(extension):
+    def run(how, before, statements, **environment):
+        result = subprocess.run([sys.executable, "-c", FORK, str(extension), how, json.dumps(before), json.dumps(statements)],
+                                capture_output=True, text=True, env={**os.environ, **environment}, timeout=100)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return run
+
+
+@pytest.mark.parametrize("how", ["inherited", "own"])
+def test_a_forked_child_uses_the_cpu(forked, fake, how):
+    before = ["FROM vibe_ensure_warm(5)", *[sql.replace("TABLE", "OR REPLACE TABLE") for sql in TABLES], JOIN, EVENTS]
+    tables = [] if how == "inherited" else TABLES
+    first, results, status, again = forked(how, before, [*tables, JOIN, EVENTS, "SET vibe_execution_mode = 'gpu'", JOIN,
+                                                         "FROM vibe_gpu_info()", "FROM vibe_ensure_warm(5, 'box_index')"],
+                                           VIBESPATIAL_GPU_FOLDER=str(fake))
+    pairs, events, mode, pairs_again, rows, warm = results[-6:]
+    assert status == 0
+    assert first[-2] == again[-2] == pairs == pairs_again == PAIRS
+    assert first[-1][-1][1:4] == again[-1][-1][1:4] == ["auto", "gpu", "gpu"]
+    reason = "this process was forked from one that had opened the GPU engine"
+    assert events[-1][1:4] == ["auto", "cpu", "cpu"] and reason in events[-1][4]
+    assert mode.startswith("InvalidInputException") and reason in mode
+    assert reason in info(rows, "plug-in")[4] and reason in warm[0][1]
+
+
+def test_a_child_forked_while_the_plugin_opens(forked, fake):
+    first, results, status, again = forked("own", ["FROM vibe_ensure_warm(0.1, 'box_index')"],
+                                           [*TABLES, JOIN, EVENTS, "SET vibe_execution_mode = 'gpu'"],
+                                           VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="slow")
+    assert "still being opened" in first[0][0][1] and status == 0
+    assert results[2] == PAIRS and "was forked" in results[3][-1][4] and "was forked" in results[4]
+
+
+def test_a_child_forked_before_opens_its_own(forked, fake):
+    first, results, status, again = forked("own", ["SELECT 1"], ["SET vibe_execution_mode = 'gpu'", *TABLES, JOIN, EVENTS],
+                                           VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert status == 0 and results[3] == PAIRS and results[4][-1][1:4] == ["gpu", "gpu", "gpu"]
+
+
+def test_a_child_without_a_plugin(forked, tmp_path):
+    first, results, status, again = forked("inherited", ["SET vibe_execution_mode = 'gpu'"], [*TABLES, JOIN],
+                                           VIBESPATIAL_GPU_FOLDER=str(tmp_path))
+    assert PLUGIN in first[0] and status == 0 and results[2] == PAIRS

@@ -125,9 +125,9 @@ TEST_CASE("overlay on a device: a raster, where everything meets", "[overlay]") 
 	for (uint32_t part = 0; part < 60; part++) {
 		for (int i = 0; i < 12; i++) {
 			const int size = part % 3 == 0 ? 4 : 12;
-			std::vector<Vec2> ring;
-			for (int k = 0; k < 3; k++) {
-				ring.push_back(Vec2 {double(random() % size), double(random() % size)});
+			std::vector<Vec2> ring(3);
+			for (auto &p : ring) {
+				p = Vec2 {double(random() % size), double(random() % size)};
 			}
 			parts.Add(part, ring); // some of them without an area
 			const double x = double(random() % size), y = double(random() % size);

@@ -990,6 +990,7 @@ TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
 	DevicePairs device(both);
 	const auto &within = device.results;
 	std::vector<vibe::Vec2> as_pairs;
+	as_pairs.reserve(point_ids.size());
 	for (auto i : point_ids) {
 		as_pairs.push_back(points.At(i));
 	}
@@ -1292,6 +1293,7 @@ struct ShapeComparison {
 TEST_CASE("kernels: shapes from WKB are the CPU's", "[kernels]") {
 	const auto column = RandomColumn(15, 2000);
 	std::vector<std::string> wkb;
+	wkb.reserve(column.Count());
 	for (uint32_t i = 0; i < column.Count(); i++) {
 		wkb.emplace_back(column.bytes.begin() + static_cast<ptrdiff_t>(column.offsets[i]),
 		                 column.bytes.begin() + static_cast<ptrdiff_t>(column.offsets[i + 1]));

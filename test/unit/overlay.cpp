@@ -326,6 +326,7 @@ TEST_CASE("A union in parts is a union", "[overlay]") {
 	Serial serial;
 	ThreeThreads threads;
 	std::vector<Ring> rings;
+	rings.reserve(8000);
 	for (int i = 0; i < 8000; i++) {
 		rings.push_back(Star(random, place(random), place(random), 1, 0));
 	}

@@ -257,7 +257,7 @@ private:
 
 	//! What lies between the ends of an arc
 	void AddArc(const Vec2 &p, const Vec2 &from, double angle) {
-		const auto steps = uint32_t(angle / (HALF_TURN / 2 / quad_segs) + 0.5);
+		const auto steps = uint32_t(std::lround(angle / (HALF_TURN / 2 / quad_segs)));
 		for (uint32_t i = 1; i < steps; i++) {
 			const auto turn = Direction(angle * i / steps);
 			Emit(p, Vec2 {from.x * turn.x - from.y * turn.y, from.x * turn.y + from.y * turn.x}, distance);

@@ -444,7 +444,8 @@ TEST_CASE("device: shapes from WKB are the CPU's", "[device]") {
 			Wkb line;
 			line.Header(GeometryType::LINESTRING).Count(corners);
 			for (uint32_t k = 0; k < corners; k++) {
-				line.Doubles({static_cast<double>(random() % 100), static_cast<double>(k / 2)});
+				const uint32_t y = k / 2;
+				line.Doubles({static_cast<double>(random() % 100), static_cast<double>(y)});
 			}
 			wkb.push_back(line.bytes);
 		}
@@ -571,6 +572,7 @@ TEST_CASE("device: functions row by row are the CPU's", "[device]") {
 			}
 		}
 		std::vector<double> limits;
+		limits.reserve(COUNT);
 		for (size_t i = 0; i < COUNT; i++) {
 			limits.push_back(i % 31 == 0 ? wkb_test::NaN : static_cast<double>(i % 7) / 2 - 0.5);
 		}

@@ -60,8 +60,9 @@ TEST_CASE("The device unites the parts of a net as the CPU does", "[device]") {
 				p = Vec2 {Shaken(random, p.x), Shaken(random, p.y)};
 			}
 			shaken.Add(part, ring);
-			const double left = i % 30 + i / 30 % 2 * 0.5, low = (part + 1) * 0.1 * (i / 30);
-			bricks.Add(part, Box(left, low, left + 1, (part + 1) * 0.1 * (i / 30 + 1)));
+			const int row = i / 30;
+			const double left = i % 30 + row % 2 * 0.5, low = (part + 1) * 0.1 * row;
+			bricks.Add(part, Box(left, low, left + 1, (part + 1) * 0.1 * (row + 1)));
 		}
 	}
 	for (auto *parts : {&stars, &raster, &bricks, &shaken}) {
@@ -83,6 +84,7 @@ TEST_CASE("A union with a device is the CPU's", "[device]") {
 	std::mt19937 random(8);
 	std::uniform_real_distribution<double> place(0, 500);
 	std::vector<std::vector<Vec2>> rings;
+	rings.reserve(40000);
 	for (int i = 0; i < 40000; i++) {
 		rings.push_back(Star(random, place(random), place(random), 2, 24, false));
 	}
