@@ -1,6 +1,7 @@
 #include "duckdb/settings.hpp"
 
 #include "duckdb/main/config.hpp"
+#include "duckdb/operators/task_parallel.hpp"
 #include "engine/gpu_runtime.hpp"
 #include "engine/kernel_registry.hpp"
 
@@ -145,7 +146,7 @@ struct MemoryTierSetting {
 
 struct GpuDeviceSetting {
 	static constexpr const char *NAME = "vibe_gpu_device";
-	static constexpr const char *VARIABLE = "";
+	static constexpr const char *VARIABLE = "VIBESPATIAL_GPU_DEVICE";
 	static constexpr const char *DESCRIPTION =
 	    "The number of the GPU that is used. Of the whole process, and fixed once the GPU engine is open";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
@@ -154,9 +155,12 @@ struct GpuDeviceSetting {
 	}
 	static void Check(const string &source, Value &value, GpuOptions &options) {
 		auto device = int(CheckCount(source, value, "the number of a GPU", 0, 1023));
-		if (device != options.device && GpuRuntime::Get().IfOpen()) {
-			throw InvalidInputException("%s = %d: the GPU engine of this process is open on device %d, which stays so",
-			                            source, device, options.device);
+		auto phase = GpuRuntime::Get().GetPhase();
+		bool is_open = phase == GpuRuntime::Phase::OPENING || phase == GpuRuntime::Phase::OPEN;
+		if (source == NAME && device != options.device && is_open) {
+			throw InvalidInputException("%s = %d: the GPU engine of this process is open on device %d, which stays so; "
+			                            "%s in the environment says which one to open",
+			                            source, device, options.device, VARIABLE);
 		}
 		options.device = device;
 	}
@@ -297,7 +301,7 @@ void Apply<ExecutionModeSetting>(ClientContext &context, const Value &value, con
 	auto mode = ParseMode(value);
 	if (mode == ExecutionMode::GPU) {
 		string why_not;
-		if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not)) {
+		if (!WaitForGpu(context, GPU_PATIENCE_SECONDS, why_not)) {
 			throw InvalidInputException("vibe_execution_mode = 'gpu': there is no GPU to use: %s. FROM vibe_gpu_info() "
 			                            "shows all that was looked for; 'auto' or 'cpu' go without",
 			                            why_not);
@@ -329,7 +333,11 @@ void Register(DBConfig &config, GpuOptions &options, bool is_first) {
 	auto environment = std::getenv(SETTING::VARIABLE);
 	GpuOptions unused = options;
 	if (environment && *environment) {
-		value = Value(environment);
+		Value text(environment);
+		if (!text.DefaultTryCastAs(value.type())) {
+			throw InvalidInputException("%s = '%s': a number is wanted", SETTING::VARIABLE, environment);
+		}
+		value = text;
 		SETTING::Check(SETTING::VARIABLE, value, unused);
 	}
 	config.AddExtensionOption(SETTING::NAME, SETTING::DESCRIPTION, value.type(), value, Set<SETTING>, SETTING::SCOPE);
@@ -423,8 +431,9 @@ double GetKernelTimeout(ClientContext &context) {
 	return Setting(context, KernelTimeoutSetting::NAME, [](const Value &value) { return DoubleValue::Get(value); });
 }
 
-GpuEngine *WaitForGpu(double seconds, string &why_not, const std::function<void()> &poll) {
+GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not) {
 	constexpr double STEP = 0.1;
+	auto poll = CancelPoll(context);
 	auto begin = std::chrono::steady_clock::now();
 	auto left = [&] {
 		return seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -432,9 +441,7 @@ GpuEngine *WaitForGpu(double seconds, string &why_not, const std::function<void(
 	auto &runtime = GpuRuntime::Get();
 	GpuEngine *engine = nullptr;
 	do {
-		if (poll) {
-			poll();
-		}
+		poll();
 		engine = runtime.Engine(MaxValue(0.0, MinValue(STEP, left())), why_not);
 	} while (!engine && runtime.GetPhase() == GpuRuntime::Phase::OPENING && left() > 0);
 	if (!engine) {
@@ -450,9 +457,7 @@ GpuEngine *WaitForGpu(double seconds, string &why_not, const std::function<void(
 			}
 			return nullptr;
 		}
-		if (poll) {
-			poll();
-		}
+		poll();
 	}
 }
 

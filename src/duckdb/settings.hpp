@@ -30,8 +30,9 @@ bool GetRewrites(ClientContext &context);
 //! Seconds that a query waits for its own kernels
 double GetKernelTimeout(ClientContext &context);
 
-//! The engine, with its device up. Without: nothing, and the reason. Returns soon after `poll` throws or so many seconds.
-vibespatial::GpuEngine *WaitForGpu(double seconds, string &why_not, const std::function<void()> &poll = nullptr);
+//! The engine, with its device up. Without: nothing, and the reason, after so many seconds at most. Throws when the query is
+//! cancelled.
+vibespatial::GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not);
 //! All kernels of the registry, by name
 std::vector<std::string> AllKernels();
 

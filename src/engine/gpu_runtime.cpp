@@ -3,6 +3,7 @@
 #include "engine/library_folders.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,6 +111,31 @@ GpuRuntime &GpuRuntime::Get() {
 	return *runtime;
 }
 
+GpuRuntime::GpuRuntime() {
+	// A child has none of the engine's threads, and must not find a lock that one of them held
+	pthread_atfork([] { Get().BeforeFork(); }, [] { Get().AfterFork(); }, [] { Get().InChild(); });
+}
+
+void GpuRuntime::BeforeFork() {
+	configuring.lock();
+	lock.lock();
+}
+
+void GpuRuntime::AfterFork() {
+	lock.unlock();
+	configuring.unlock();
+}
+
+void GpuRuntime::InChild() {
+	if (phase == Phase::OPENING || phase == Phase::OPEN) {
+		phase = Phase::FAILED;
+		failure = "this process was forked from one that had opened the GPU engine, which does not survive that";
+		engine.store(nullptr, std::memory_order_release);
+		forked = true;
+	}
+	AfterFork();
+}
+
 //===----------------------------------------------------------------------===//
 // Options
 //===----------------------------------------------------------------------===//
@@ -138,20 +164,15 @@ GpuOptions GpuRuntime::Options() {
 //===----------------------------------------------------------------------===//
 // Opening
 //===----------------------------------------------------------------------===//
-bool GpuRuntime::IsForked() const {
-	auto owner = process.load(std::memory_order_relaxed);
-	return owner != 0 && owner != getpid();
-}
-
 GpuEngine *GpuRuntime::IfOpen() const {
-	auto open = engine.load(std::memory_order_acquire);
-	return open && !IsForked() ? open : nullptr;
+	return engine.load(std::memory_order_acquire);
 }
 
 void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
 	static_cast<void>(guard); // held
 	phase = Phase::OPENING;
-	if (process.exchange(getpid()) == 0) {
+	if (!started) {
+		started = true;
 		std::atexit([] { Get().AtExit(); });
 	}
 	try {
@@ -163,9 +184,6 @@ void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
 }
 
 void GpuRuntime::StartInBackground(const std::vector<std::string> &names, const std::string &requested_by) {
-	if (IsForked()) {
-		return;
-	}
 	std::unique_lock<std::mutex> guard(lock);
 	if (phase == Phase::OPEN) {
 		guard.unlock();
@@ -182,17 +200,13 @@ void GpuRuntime::StartInBackground(const std::vector<std::string> &names, const 
 }
 
 GpuEngine *GpuRuntime::Engine(double wait_seconds, std::string &why_not) {
-	if (IsForked()) {
-		why_not = "this process was forked from one that had opened the GPU engine, which does not survive that";
-		return nullptr;
-	}
 	std::unique_lock<std::mutex> guard(lock);
 	if (exiting) {
 		why_not = "the process is ending";
 		return nullptr;
 	}
 	// What was missing may have been installed since
-	if (phase == Phase::NOT_STARTED || phase == Phase::FAILED) {
+	if (phase == Phase::NOT_STARTED || (phase == Phase::FAILED && !forked)) {
 		Start(guard);
 	}
 	changed.wait_for(guard, std::chrono::duration<double>(std::max(0.0, wait_seconds)),
@@ -297,9 +311,6 @@ GpuEngine *GpuRuntime::OpenPlugin(const GpuOptions &given, std::string &error) {
 }
 
 void GpuRuntime::Quiesce(double timeout_seconds) {
-	if (IsForked()) {
-		return;
-	}
 	{
 		std::unique_lock<std::mutex> guard(lock);
 		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
@@ -311,9 +322,6 @@ void GpuRuntime::Quiesce(double timeout_seconds) {
 }
 
 void GpuRuntime::AtExit() {
-	if (IsForked()) {
-		return;
-	}
 	std::unique_lock<std::mutex> guard(lock);
 	if (exiting) {
 		return; // waited already

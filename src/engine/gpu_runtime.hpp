@@ -53,15 +53,17 @@ public:
 	static const char *NoDeviceText();
 
 private:
-	GpuRuntime() = default;
+	GpuRuntime();
 
 	void Start(std::unique_lock<std::mutex> &guard);
 	void Open();
 	//! The engine, or nothing and the reason
 	GpuEngine *OpenPlugin(const GpuOptions &options, std::string &error);
 	void AtExit();
-	//! An engine of the process that this one was forked from is of no use here
-	bool IsForked() const;
+	//! Around a fork; an engine of the process that a child was forked from is of no use there
+	void BeforeFork();
+	void AfterFork();
+	void InChild();
 
 	std::mutex lock;
 	std::condition_variable changed;
@@ -75,7 +77,8 @@ private:
 	};
 	std::vector<Wish> wishes;
 	std::atomic<GpuEngine *> engine {nullptr};
-	std::atomic<int> process {0};
+	bool started = false;
+	bool forked = false;
 	bool exiting = false;
 	//! Held while an open engine is configured, so that the last options win
 	std::mutex configuring;

@@ -407,10 +407,12 @@ public:
 	}
 	GpuDevice Device() override {
 		GpuDevice device;
-		device.present = !Wants("no device");
+		device.present = !Wants("no device") && options.device < 2;
 		device.name = "Fake";
 		device.capability = 90;
-		device.error = device.present ? "" : "the fake device is not there";
+		device.error = device.present       ? ""
+		               : options.device < 2 ? "the fake device is not there"
+		                                    : "vibe_gpu_device is " + std::to_string(options.device);
 		return device;
 	}
 	std::vector<GpuComponent> Components() override {

@@ -62,7 +62,7 @@ double OperatorDispatch::WaitForDevice(const char *kernel) const {
 	}
 	auto waiting = Clock::now();
 	string why_not;
-	if (!WaitForGpu(GPU_PATIENCE_SECONDS, why_not, CancelPoll(context))) {
+	if (!WaitForGpu(context, GPU_PATIENCE_SECONDS, why_not)) {
 		FailWithoutDevice(kernel, why_not);
 	}
 	return MillisecondsSince(waiting);

@@ -41,7 +41,7 @@ string CudaVersion(int version) {
 	return version == 0 ? string() : to_string(version / 1000) + "." + to_string(version % 1000 / 10);
 }
 
-SqlTable::rows_t Rows(ClientContext &, const vector<Value> &) {
+SqlTable::rows_t Rows(ClientContext &context, const vector<Value> &) {
 	auto &runtime = GpuRuntime::Get();
 	SqlTable::rows_t rows;
 	string error;
@@ -49,7 +49,7 @@ SqlTable::rows_t Rows(ClientContext &, const vector<Value> &) {
 	if (path.empty()) {
 		rows.push_back(Row("plug-in", Value::BOOLEAN(false), "", "", error));
 	} else {
-		auto ready = WaitForGpu(GPU_PATIENCE_SECONDS, error);
+		auto ready = WaitForGpu(context, GPU_PATIENCE_SECONDS, error);
 		auto open = runtime.IfOpen();
 		rows.push_back(Row("plug-in", Value::BOOLEAN(true), path, open ? VIBESPATIAL_VERSION : "",
 		                   open ? string("open") : "not open: " + error));

@@ -154,7 +154,7 @@ SqlTable::rows_t WarmRows(ClientContext &context, const vector<Value> &arguments
 	auto poll = CancelPoll(context);
 	SqlTable::rows_t rows;
 	string why_not;
-	auto engine = WaitForGpu(timeout, why_not, poll);
+	auto engine = WaitForGpu(context, timeout, why_not);
 	if (!engine) {
 		for (auto &name : names) {
 			rows.push_back({Value(name), Value(why_not)});

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <rmm/version_config.hpp>
+#include <unistd.h>
 
 namespace vibespatial {
 
@@ -25,9 +26,13 @@ constexpr double SHARE_OF_FREE = 0.9;
 constexpr double EXIT_SECONDS = 1;
 
 CudaEngine *current = nullptr;
+pid_t owner = 0;
 
+//! A forked child has none of the threads
 void ShutdownAtExit() {
-	current->Shutdown();
+	if (getpid() == owner) {
+		current->Shutdown();
+	}
 }
 
 } // namespace
@@ -39,6 +44,7 @@ CudaEngine::CudaEngine(const GpuOptions &options)
       libraries(options), precompiler(options, libraries, epoch), options(options), primitives(libraries),
       streams(std::make_unique<StreamPool>()), resident(options.resident_limit) {
 	current = this;
+	owner = getpid();
 	std::atexit(ShutdownAtExit);
 	coming_up = BackgroundThread([this] {
 		BringUp();
