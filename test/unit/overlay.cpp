@@ -1,10 +1,12 @@
 #include "catch.hpp"
 
 #include "engine/cpu/overlay.hpp"
+#include "engine/cpu/overlay_edges.hpp"
 #include "engine/cpu/validity.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "three_threads.hpp"
+#include "vibe/overlay.h"
 #include "wkt_rows.hpp"
 
 #include <cmath>
@@ -359,4 +361,116 @@ TEST_CASE("A union in parts is a union", "[overlay]") {
 	REQUIRE(square.RowCount() == 1);
 	REQUIRE(square.ring_start.size() == 2);
 	REQUIRE(Area(square) == 10000);
+}
+
+//! Closed rings through points of a small lattice, as edges with their weights
+static OverlayEdges LatticeRings(std::mt19937_64 &random, double origin, double step, uint32_t size, int rings) {
+	OverlayEdges net;
+	for (int i = 0; i < rings; i++) {
+		Vec2 ring[5];
+		for (auto &p : ring) {
+			p = Vec2 {origin + step * double(random() % size), origin + step * double(random() % size)};
+		}
+		for (int k = 0; k < 5; k++) {
+			const auto &p = ring[k], &q = ring[(k + 1) % 5];
+			const bool forward = vibe::LexicographicLess(p, q);
+			if (p != q) {
+				net.edges.push_back(OverlayEdge {forward ? p : q, forward ? q : p, {forward ? 1 : -1, 0}, 0, 0});
+			}
+		}
+	}
+	Serial serial;
+	net.Settle(serial);
+	return net;
+}
+
+static size_t Meetings(const OverlayEdges &net) {
+	size_t found = 0;
+	for (size_t i = 0; i < net.edges.size(); i++) {
+		for (size_t k = 0; k < i; k++) {
+			found += vibe::MeetInside(net.edges[k], net.edges[i]);
+		}
+	}
+	return found;
+}
+
+static int32_t Heaviest(const OverlayEdges &net) {
+	int32_t heaviest = 0;
+	for (auto &edge : net.edges) {
+		heaviest = std::max(heaviest, std::abs(edge.rise[0]));
+	}
+	return heaviest;
+}
+
+TEST_CASE("Edges that go to a grid come to an end", "[overlay]") {
+	Serial serial;
+	std::mt19937_64 random(11);
+	for (int i = 0; i < 300; i++) {
+		// On the grid itself, where diagonals cross in the corners of its squares, and off it
+		const bool off = i % 2 == 1;
+		auto net = LatticeRings(random, 0, off ? 0.3 : 1, off ? 12 : 2 + i % 4, 2 + i % 7);
+		const OverlayEdges::Tolerance tolerance {0, 1};
+		for (int round = 0; round < 4; round++) {
+			net.Split(tolerance, serial);
+		}
+		REQUIRE(Meetings(net) == 0);
+		const auto settled = net.edges.size();
+		net.Split(tolerance, serial);
+		REQUIRE(net.edges.size() == settled);
+		REQUIRE(Heaviest(net) < 40);
+	}
+}
+
+TEST_CASE("Edges that go to near ends do not grow", "[overlay]") {
+	Serial serial;
+	std::mt19937_64 random(12);
+	for (int i = 0; i < 100; i++) {
+		auto net = LatticeRings(random, 1, std::ldexp(1.0, -52), 4 + i % 9, 3 + i % 12);
+		for (int round = 0; round < 24; round++) {
+			net.Split(OverlayEdges::Tolerance {std::ldexp(1.0, 2 * (round / 8) - 51), 0}, serial);
+		}
+		REQUIRE(Meetings(net) == 0);
+		REQUIRE(Heaviest(net) < 200);
+	}
+}
+
+TEST_CASE("What lies in a hole that is filled goes with it", "[overlay]") {
+	// Two squares leave a gap of 1e-13 between them; a third polygon lies in it and touches neither
+	const auto square = [](const char *x0, const char *x1) {
+		return std::string("POLYGON ((") + x0 + " 0, " + x1 + " 0, " + x1 + " 1, " + x0 + " 1, " + x0 + " 0))";
+	};
+	const auto frame = "MULTIPOLYGON (((-1 -1, 3 -1, 3 0, -1 0, -1 -1)), ((-1 1, 3 1, 3 2, -1 2, -1 1)))";
+	const auto left = square("-1", "1"), right = square("1.0000000000001", "3");
+	const auto island =
+	    "POLYGON ((1.00000000000003 0.4, 1.00000000000007 0.4, 1.00000000000005 0.6, 1.00000000000003 0.4))";
+	const auto filled = Union({frame, left, right});
+	REQUIRE(filled.find("), (") == std::string::npos);
+	REQUIRE(Union({frame, left, right, island}) == filled);
+	REQUIRE(Union({frame, left, square("1.1", "3"), island}).find("), (") != std::string::npos);
+}
+
+TEST_CASE("Overlays of edges that all but coincide", "[overlay]") {
+	// Buffers that hide their input in the last digits: corners of the same circle, over and over
+	std::mt19937_64 random(13);
+	for (int i = 0; i < 20; i++) {
+		Overlay overlay;
+		Ring circle;
+		for (int k = 0; k < 40; k++) {
+			const double angle = k * 0.15707963267948966;
+			circle.push_back(Vec2 {std::cos(angle), std::sin(angle)});
+		}
+		for (int copy = 0; copy < 30; copy++) {
+			auto ring = circle;
+			for (auto &p : ring) {
+				p.x += std::ldexp(double(random() % 9), -53);
+				p.y += std::ldexp(double(random() % 9), -53);
+			}
+			overlay.AddRing(Overlay::LEFT, ring.data(), ring.size());
+		}
+		Serial serial;
+		GeometryBatch out;
+		overlay.Run(OverlayRule(), serial, out);
+		REQUIRE(IsValid(out, 0));
+		REQUIRE(Area(out) == Approx(20 * std::sin(0.15707963267948966)));
+	}
 }

@@ -115,10 +115,15 @@ VIBE_HD bool TakePiece(EDGE &edge, const Vec2 &from, const Vec2 &to, bool &turne
 }
 
 //! Does l come before r on the way along an edge? On the way from a to b x does not fall, and y goes one way: so do rounded
-//! points.
+//! points. Those that are only near the edge are told by the direction in which it is longer.
 template <class EDGE>
 VIBE_HD bool CutBefore(const EDGE &edge, const Vec2 &l, const Vec2 &r) {
-	return l.x != r.x ? l.x < r.x : edge.a.y <= edge.b.y ? l.y < r.y : l.y > r.y;
+	const bool rises = edge.a.y <= edge.b.y;
+	const bool steep = Abs(edge.b.y - edge.a.y) > edge.b.x - edge.a.x;
+	if (l.x == r.x || (steep && l.y != r.y)) {
+		return rises ? l.y < r.y : l.y > r.y;
+	}
+	return l.x < r.x;
 }
 
 } // namespace vibe

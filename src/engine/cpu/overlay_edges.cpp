@@ -30,14 +30,16 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	if (b.x < x0 || a.x > x1 || std::max(a.y, b.y) < y0 || std::min(a.y, b.y) > y1) {
 		return false;
 	}
-	const Vec2 corners[4] = {{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}};
-	int above = 0, below = 0;
-	for (auto &corner : corners) {
+	const int first = vibe::Orient2d(a, b, Vec2 {x0, y0});
+	bool above = first > 0, below = first < 0;
+	for (auto &corner : {Vec2 {x1, y0}, Vec2 {x1, y1}, Vec2 {x0, y1}}) {
 		const int side = vibe::Orient2d(a, b, corner);
-		above += side > 0;
-		below += side < 0;
+		above = above || side > 0;
+		below = below || side < 0;
 	}
-	return above < 4 && below < 4;
+	// A corner, or the sides that meet there, are part of one square of the four: else two diagonals would go to each other's
+	// ends for ever
+	return (above && below) || first == 0;
 }
 
 double Largest(const OverlayEdge &edge) {
@@ -45,11 +47,12 @@ double Largest(const OverlayEdge &edge) {
 	                std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
 }
 
-//! Is p within `reach` of ab, and between its ends?
+//! Is p within `reach` of ab, and nearer to either end than they are to each other? Pieces are shorter than their edge, so that
+//! going to ends comes to an end.
 bool IsNear(const Vec2 &a, const Vec2 &b, const Vec2 &p, double reach) {
 	const double x = b.x - a.x, y = b.y - a.y, px = p.x - a.x, py = p.y - a.y;
-	const double along = x * px + y * py, square = x * x + y * y, across = x * py - y * px;
-	return along > 0 && along < square && across * across <= reach * reach * square;
+	const double across = x * py - y * px;
+	return px * (b.x - p.x) + py * (b.y - p.y) > 0 && across * across <= reach * reach * (x * x + y * y);
 }
 
 } // namespace

@@ -134,9 +134,44 @@ bool OverlayRings::IsSliver(const Ring &ring) const {
 	return !own && vibe::Abs(area) < length * largest * OVERLAY_SLIVER;
 }
 
-void OverlayRings::Nest() {
+//! What lies in a hole that is filled goes with it
+void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
+	// A hole goes with its shell; a shell with the hole that it lies in, or with the shell below it, which lies in the same
+	const auto around = [&](uint32_t ring) {
+		if (!rings[ring].shell) {
+			return Owner(ring);
+		}
+		const auto under = sweep->under[rings[ring].lower];
+		return under == NONE ? NONE : ring_of[under];
+	};
+	auto known = gone;
+	std::vector<uint32_t> way;
 	for (uint32_t i = 0; i < rings.size(); i++) {
-		if (rings[i].shell || !IsSliver(rings[i])) {
+		way.clear();
+		auto at = i;
+		for (; at != NONE && !known[at]; at = around(at)) {
+			way.push_back(at);
+		}
+		const bool goes = at != NONE && gone[at];
+		for (auto ring : way) {
+			gone[ring] = goes;
+			known[ring] = 1;
+		}
+	}
+}
+
+void OverlayRings::Nest() {
+	std::vector<uint8_t> gone(rings.size(), 0);
+	bool any = false;
+	for (uint32_t i = 0; i < rings.size(); i++) {
+		gone[i] = !rings[i].shell && IsSliver(rings[i]);
+		any = any || gone[i];
+	}
+	if (any) {
+		FillHoles(gone);
+	}
+	for (uint32_t i = 0; i < rings.size(); i++) {
+		if (!gone[i]) {
 			Owner(i);
 			order.push_back(i);
 		}

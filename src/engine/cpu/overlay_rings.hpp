@@ -46,6 +46,7 @@ private:
 	void AddRing(size_t from);
 	uint32_t Owner(uint32_t ring);
 	bool IsSliver(const Ring &ring) const;
+	void FillHoles(std::vector<uint8_t> &gone);
 	void Nest();
 	bool IsNode(uint32_t edge, const vibe::Vec2 &p) const;
 	void BuildLines(const std::vector<vibe::Vec2> &line_ends);
