@@ -120,8 +120,33 @@ def test_extreme_magnitudes(con):
         ("LINESTRING(0 0, 1e-170 0)", "LINESTRING(0 1e-170, 1 1)", 1e-170),
         ("POINT(1e308 0)", "POINT(-0.5e308 0)", 1.5e308),
         ("POINT(0 0)", "POINT(5e-324 0)", 5e-324),
+        # Differences overflow, the distance does not
+        ("POINT(0 1)", "LINESTRING(-1e308 0, 1e308 0)", 1),
+        ("LINESTRING(-1e308 3, 1e308 3)", "LINESTRING(1.5e308 0, -1.5e308 0)", 3),
+        ("POINT(-1e308 1e308)", "LINESTRING(-1.7e308 -1.7e308, 1.7e308 1.7e308)", 2e308 / 2**0.5),
+        ("MULTIPOINT(1e308 0, -1e308 0)", "POINT(-1e308 5)", 5),
     ]
     for a, b, expected in cases:
         (found,) = con.execute(f"SELECT vibe_distance('{a}'::GEOMETRY, '{b}'::GEOMETRY)").fetchone()
         squared = exact_distance.squared_distance(*shapely.to_wkb([shapely.from_wkt(a), shapely.from_wkt(b)]))
         assert exact_distance.ulps_off(found, squared) <= ULPS, (a, b, found, expected)
+
+
+@pytest.mark.parametrize("a, b", [
+    ("POINT(1e308 0)", "POINT(-1e308 0)"),
+    ("POINT(1e308 -1e308)", "POINT(-1e308 1e308)"),
+    ("POINT(1.5e308 1.5e308)", "POINT(0 0)"),
+    ("POINT(0 1e308)", "LINESTRING(1 -1e308, 2 -1e308)"),
+    ("LINESTRING(1e308 0, 1e308 1)", "LINESTRING(-1e308 0, -1e308 1)"),
+    ("POLYGON((1e308 0, 1.7e308 0, 1.7e308 1, 1e308 0))", "MULTIPOINT(-1e308 0, -1e308 1)"),
+])
+def test_distances_beyond_the_range(con, a, b):
+    """They are infinite: beyond every limit, and never 0"""
+    con.execute("CREATE OR REPLACE TABLE beyond AS SELECT ?::GEOMETRY AS a, ?::GEOMETRY AS b FROM range(3)", [a, b])
+    for left, right in (("a", "b"), ("b", "a"), ("a", f"'{b}'::GEOMETRY"), (f"'{a}'::GEOMETRY", f"'{b}'::GEOMETRY")):
+        assert con.execute(f"SELECT any_value(vibe_distance({left}, {right})) FROM beyond").fetchone() == (math.inf,)
+        assert con.execute(f"SELECT bool_or(vibe_dwithin({left}, {right}, 1.7e308)) FROM beyond").fetchone() == (False,)
+    joined = "SELECT count(*) FROM beyond x JOIN beyond y ON vibe_dwithin(x.a, y.b, 1.7e308)"
+    assert con.execute(joined).fetchone() == (0,)
+    nearest = "SELECT max(distance), count(*) FROM vibe_knn('SELECT a FROM beyond', 'SELECT b FROM beyond', 1)"
+    assert con.execute(nearest).fetchone() == (math.inf, 3)

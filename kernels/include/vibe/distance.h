@@ -84,8 +84,8 @@ struct LinearMetric {
 
 	VIBE_HD_ONCE static double Length(double dx, double dy) {
 		double largest = Max(Abs(dx), Abs(dy));
-		if (!(largest > 0.0)) {
-			return 0.0;
+		if (!(largest > 0.0 && largest < Infinity())) {
+			return largest;
 		}
 		double x = dx / largest, y = dy / largest;
 		return largest * Sqrt(x * x + y * y);
@@ -95,19 +95,22 @@ struct LinearMetric {
 	}
 
 	VIBE_HD_ONCE static double PointSegment(const Vec2 &p, const Vec2 &a, const Vec2 &b) {
-		double dx = b.x - a.x, dy = b.y - a.y;
-		double px = p.x - a.x, py = p.y - a.y;
+		double farthest = Max(Max(Max(Abs(p.x), Abs(p.y)), Max(Abs(a.x), Abs(a.y))), Max(Abs(b.x), Abs(b.y)));
+		// An eighth has no difference that overflows
+		double scale = farthest > 1e307 ? 0.125 : 1.0;
+		double dx = b.x * scale - a.x * scale, dy = b.y * scale - a.y * scale;
+		double px = p.x * scale - a.x * scale, py = p.y * scale - a.y * scale;
 		double largest = Max(Abs(dx), Abs(dy));
 		dx /= largest;
 		dy /= largest;
-		double qx = p.x - b.x, qy = p.y - b.y;
+		double qx = p.x * scale - b.x * scale, qy = p.y * scale - b.y * scale;
 		if (!(px * dx + py * dy > 0.0)) {
-			return Length(px, py);
+			return Length(px, py) / scale;
 		}
 		if (!(qx * dx + qy * dy < 0.0)) {
-			return Length(qx, qy);
+			return Length(qx, qy) / scale;
 		}
-		return Abs(px * dy - py * dx) / Sqrt(dx * dx + dy * dy);
+		return Abs(px * dy - py * dx) / Sqrt(dx * dx + dy * dy) / scale;
 	}
 };
 
