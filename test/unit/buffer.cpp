@@ -142,6 +142,27 @@ TEST_CASE("Negative distances take a margin off polygons", "[buffer]") {
 	}
 }
 
+TEST_CASE("A margin wider than the polygon leaves nothing, at once", "[buffer]") {
+	// A comb: every tooth would meet every other
+	std::string comb = "((0 0";
+	for (int i = 0; i < 10000; i++) {
+		comb += ", " + std::to_string(i) + " 1, " + std::to_string(i) + ".5 0.5";
+	}
+	comb += ", 10000 0, 0 0))";
+	REQUIRE(Buffered("POLYGON " + comb, -100) == "POLYGON EMPTY");
+	const std::string square = "((0 10, 8 10, 8 18, 0 18, 0 10))";
+	REQUIRE(Buffered("MULTIPOLYGON (" + square + ", " + comb + ")", -3) == "POLYGON ((3 13, 5 13, 5 15, 3 15, 3 13))");
+	// Drawn with few segments, round corners come nearer than their distance
+	for (auto segments : {1, 2, 8}) {
+		const double width = 4;
+		for (double distance = 0.1; distance < 20; distance *= 1.1) {
+			const double left = std::max(0.0, width - 2 * distance);
+			REQUIRE(BufferArea("POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))", -distance, Style(segments)) ==
+			        Approx(left * left));
+		}
+	}
+}
+
 TEST_CASE("Distance 0 gives the polygons", "[buffer]") {
 	REQUIRE(Buffered("POLYGON ((0 0, 0 4, 4 4, 4 2, 4 0, 0 0))", 0) == "POLYGON ((0 0, 4 0, 4 2, 4 4, 0 4, 0 0))");
 	REQUIRE(Buffered("MULTIPOLYGON (((0 0, 2 0, 2 2, 0 2, 0 0)), ((1 0, 3 0, 3 2, 1 2, 1 0)))", 0) ==

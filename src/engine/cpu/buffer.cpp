@@ -339,8 +339,9 @@ bool IsConvex(const Vec2 *points, size_t count) {
 
 class BufferBuilder {
 public:
-	BufferBuilder(double distance_p, const BufferStyle &style, Overlay &overlay_p, Parallel &parallel_p)
-	    : distance(distance_p), curves(vibe::Abs(distance_p), style), overlay(overlay_p), parallel(parallel_p) {
+	BufferBuilder(double distance_p, const BufferStyle &style_p, Overlay &overlay_p, Parallel &parallel_p)
+	    : distance(distance_p), style(style_p), curves(vibe::Abs(distance_p), style), overlay(overlay_p),
+	      parallel(parallel_p) {
 	}
 
 	void Run(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
@@ -389,6 +390,9 @@ private:
 	}
 
 	void AddPolygon(const vibe::GeometryView &view, uint32_t part) {
+		if (IsThin(view, part)) {
+			return;
+		}
 		if (distance < 0 && curves.Count() > 0) {
 			// One by one: a polygon that is thinner than its margin must not take from its neighbours
 			Emit(shrunk);
@@ -398,6 +402,23 @@ private:
 			curves.AddPolygonRing(view, view.ring_start[ring], view.ring_start[ring + 1], ring == view.part_ring[part],
 			                      distance >= 0);
 		}
+	}
+
+	//! Does a margin with round corners leave nothing of a polygon, by far? Where it is drawn with few segments it still reaches
+	//! more than a third of the distance.
+	bool IsThin(const vibe::GeometryView &view, uint32_t part) const {
+		if (distance >= 0 || style.join != BufferJoin::ROUND) {
+			return false;
+		}
+		auto box = vibe::Box::Empty();
+		const auto shell = view.part_ring[part];
+		for (auto i = view.ring_start[shell]; i < view.ring_start[shell + 1]; i++) {
+			box.min_x = std::min(box.min_x, view.x[i]);
+			box.max_x = std::max(box.max_x, view.x[i]);
+			box.min_y = std::min(box.min_y, view.y[i]);
+			box.max_y = std::max(box.max_y, view.y[i]);
+		}
+		return std::min(box.max_x - box.min_x, box.max_y - box.min_y) <= -distance / 2;
 	}
 
 	//! Curves know the inside of a ring that does not cross itself only
@@ -457,6 +478,7 @@ private:
 	}
 
 	const double distance;
+	const BufferStyle &style;
 	OffsetCurves curves;
 	Overlay &overlay;
 	Parallel &parallel;

@@ -93,7 +93,7 @@ private:
 	OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) const;
 	void SnapEnds(double grid, Parallel &parallel);
 	size_t StripOf(double x) const {
-		return std::min(strip_start.size() - 2, size_t(std::max(0.0, (x - strip_low) * strip_scale)));
+		return size_t(std::min(double(strip_start.size() - 2), std::max(0.0, (x - strip_low) * strip_scale)));
 	}
 	void FillStrips(const Tolerance &tolerance);
 	void ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &found);
