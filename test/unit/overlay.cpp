@@ -244,6 +244,32 @@ static Ring Star(std::mt19937_64 &random, double x, double y, double size, int g
 	return ring;
 }
 
+TEST_CASE("Rings that are next to nothing beside others end, whatever becomes of them", "[overlay]") {
+	std::mt19937_64 random(14);
+	const Ring large {{-1, -1}, {2, -1}, {2, 2}, {-1, 2}};
+	Serial serial;
+	for (double size : {1e-323, 1e-320, 1e-305, 1e-200, 1e-160, 1e-100}) {
+		for (int i = 0; i < 20; i++) {
+			CAPTURE(size, i);
+			Ring tiny;
+			for (int k = 0; k < 30; k++) {
+				tiny.push_back(Vec2 {size * double(random() % 1000) / 100, size * double(random() % 1000) / 100});
+			}
+			for (auto op :
+			     {OverlayOp::INTERSECTION, OverlayOp::UNION, OverlayOp::DIFFERENCE, OverlayOp::SYM_DIFFERENCE}) {
+				for (auto side : {Overlay::LEFT, Overlay::RIGHT}) {
+					Overlay overlay;
+					overlay.AddRing(side, tiny.data(), tiny.size());
+					overlay.AddRing(side == Overlay::LEFT ? Overlay::RIGHT : Overlay::LEFT, large.data(), large.size());
+					const bool is_large =
+					    op != OverlayOp::INTERSECTION && (op != OverlayOp::DIFFERENCE || side == Overlay::RIGHT);
+					REQUIRE(RunArea(overlay, op) == Approx(is_large ? 9 : 0).margin(1e-150));
+				}
+			}
+		}
+	}
+}
+
 static void AddPolygon(GeometryBatch &batch, const Ring &ring, size_t first, bool reversed) {
 	batch.BeginRow(GeometryType::POLYGON, VERTEX_XY);
 	batch.BeginNode(GeometryType::POLYGON, 0);

@@ -77,6 +77,7 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
 	constexpr int NEAR_ROUNDS = 8;
 	constexpr int GRID_ROUNDS = 16;
+	constexpr int TINY = -500;
 	// Coordinates of very different sizes have edges go to ever more ends
 	const size_t most = net.edges.size() * 2 + 256;
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
@@ -88,8 +89,10 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 		} else {
 			int exponent;
 			std::frexp(Largest(), &exponent);
-			tolerance.grid = std::ldexp(std::max(grid, std::ldexp(1.0, exponent - 51)),
-			                            2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
+			// Where all that is left is tiny beside the input, signs underflow: that goes to 0
+			exponent = std::max(exponent - 51, TINY);
+			tolerance.grid =
+			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
 		}
 		net.Split(tolerance, parallel);
 	}
