@@ -226,6 +226,11 @@ void GpuRuntime::Open() {
 		used = options;
 		version = options_version;
 	}
+	const auto now = [] {
+		const auto since = std::chrono::system_clock::now().time_since_epoch();
+		return int64_t(std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+	};
+	const auto begin = now();
 	std::string error;
 	GpuEngine *opened = nullptr;
 	try {
@@ -251,6 +256,7 @@ void GpuRuntime::Open() {
 		return;
 	}
 	try {
+		opened->AddStep(GpuStep {"start", "plug-in", begin, now()});
 		if (is_new) {
 			SetOptions(used);
 		}
