@@ -58,6 +58,17 @@ static bool Wants(const char *what) {
 	return fault && std::string(fault) == what;
 }
 
+//! As a device that is lost says it, from its first answer on
+static constexpr const char *LOST = "the device was lost: it is a fake; restart the process to use it again";
+static std::atomic<bool> is_lost {false};
+
+static void LoseDevice() {
+	if (Wants("lost for good")) {
+		is_lost = true;
+		throw GpuError(LOST);
+	}
+}
+
 class FakeBuild : public GpuBuild {
 public:
 	bool HasRows() const override {
@@ -162,6 +173,7 @@ public:
 		input = input_p;
 	}
 	const GpuTileResult &Finish() override {
+		LoseDevice();
 		static std::atomic<int> finished {0};
 		if (Wants("lost") && ++finished > 1) {
 			throw GpuError("the fake device was lost");
@@ -331,6 +343,7 @@ public:
 		input = input_p;
 	}
 	const PairwiseResult &Finish() override {
+		LoseDevice();
 		static std::atomic<int> finished {0};
 		if (Wants("lost") && ++finished > 1) {
 			throw GpuError("the fake device was lost");
@@ -413,6 +426,10 @@ public:
 		device.error = device.present       ? ""
 		               : options.device < 2 ? "the fake device is not there"
 		                                    : "vibe_gpu_device is " + std::to_string(options.device);
+		if (is_lost) {
+			device.present = false;
+			device.error = LOST;
+		}
 		return device;
 	}
 	std::vector<GpuComponent> Components() override {
@@ -442,6 +459,10 @@ public:
 				status.kind = "unit";
 				status.requested_by = requested_by;
 				status.state = Wants("cold") ? KernelState::COMPILING : KernelState::READY;
+				if (Wants("failed kernel")) {
+					status.state = KernelState::FAILED;
+					status.error = "the fake compiler gave up";
+				}
 				status.begin_ms = 1;
 				status.end_ms = 2;
 				all.push_back(status);
@@ -449,6 +470,9 @@ public:
 		}
 	}
 	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout) override {
+		if (Wants("failed kernel")) {
+			return names;
+		}
 		if (!Wants("cold")) {
 			return {};
 		}

@@ -96,6 +96,52 @@ def test_mode_gpu_fails_and_the_database_goes_on(process, fake, fault):  # noqa:
     assert before == after
 
 
+def test_a_device_that_is_lost(process, fake):  # noqa: F811
+    """The query that lost it, those after it, and what says so"""
+    query = "SELECT count(*) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
+    other = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))) FROM mixed m"
+    bulk = EVENT.replace("LIKE 'join_%'", "= 'scalar_pairs'")
+    info = "SELECT found, detail FROM vibe_gpu_info() WHERE component = 'device'"
+    load, results = process("SET threads = 2", *TABLES, "SET vibe_execution_mode = 'cpu'", query, other,
+                            "FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0", "SET vibe_execution_mode = 'auto'", info, query, EVENT,
+                            info, query, EVENT, other, bulk, "SET vibe_execution_mode = 'gpu'", "SET vibe_execution_mode = 'cpu'", query,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="lost for good")
+    cpu, cpu_other, _, _, _, before, first, event, after, second, second_event, third, third_event, refused, _, last = results[5:]
+    lost = "the device was lost: it is a fake; restart the process to use it again"
+    assert first == second == last == cpu and third == cpu_other
+    assert event[0][:3] == ["gpu", "cpu", True] and lost in event[0][3]
+    for later in (second_event, third_event):
+        assert later[0][:4] == ["cpu", "cpu", False, "no device: " + lost]
+    assert before[0][0] is True and after[0][0] is False and lost in after[0][1]
+    assert refused.startswith("InvalidInput") and lost in refused
+
+
+def test_a_device_that_is_lost_in_mode_gpu(process, fake):  # noqa: F811
+    query = "SELECT count(*) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
+    load, results = process(*TABLES, "SET vibe_execution_mode = 'gpu'", query, query, EVENT, "SELECT 42", "SET vibe_execution_mode = 'auto'",
+                            query, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="lost for good")
+    first, second, event, usable, _, after = results[4:]
+    for failed in (first, second):
+        assert failed.startswith("IOException") and "the device was lost" in failed and "restart the process" in failed
+    assert event[0][:2] == ["gpu", "none"] and usable == [[42]] and isinstance(after, list)
+
+
+def test_a_kernel_that_does_not_compile(process, fake):  # noqa: F811
+    join = "SELECT count(*) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
+    bulk = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))) FROM mixed m"
+    bulk_event = EVENT.replace("LIKE 'join_%'", "= 'scalar_pairs'")
+    load, results = process(*TABLES, "SET vibe_execution_mode = 'cpu'", join, bulk, "SET vibe_execution_mode = 'auto'", "FROM vibe_ensure_warm(1)",
+                            "SET vibe_gpu_min_rows = 0", join, EVENT, bulk, bulk_event, "SET vibe_execution_mode = 'gpu'", join, EVENT, bulk,
+                            "SET vibe_execution_mode = 'cpu'", join, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="failed kernel")
+    cpu, cpu_bulk, _, _, _, rows, event, bulk_rows, bulk_logged, _, failed, failed_event, failed_bulk, _, after = results[4:]
+    assert rows == after == cpu and bulk_rows == cpu_bulk
+    for logged in (event, bulk_logged):
+        assert logged[0][:3] == ["gpu", "cpu", True] and "the fake compiler gave up" in logged[0][3]
+    for error in (failed, failed_bulk):
+        assert error.startswith("IOException") and "the fake compiler gave up" in error
+    assert failed_event[0][1] == "none"
+
+
 def test_build_side_is_kept_and_never_stale(process, fake):  # noqa: F811
     query = "SELECT count(*) FROM points p JOIN areas a ON ST_Within(p.g, a.g)"
     other = "SELECT count(*) FROM points p JOIN areas a ON ST_Touches(p.g, a.g)"

@@ -96,6 +96,20 @@ def test_damaged_files_are_made_anew(folder, tmp_path):
     assert {kernel.source for kernel in kernels.values()} == {"disk"}
 
 
+@pytest.mark.parametrize("source", ["jit", "pack"])
+def test_a_failure_on_demand(folder, tmp_path, source):
+    """VIBESPATIAL_GPU_FAULT: the second kernel that is there fails, or all of them; the others do not notice"""
+    fault = "a failed compile (VIBESPATIAL_GPU_FAULT)"
+    status, kernels, _ = warm(folder, tmp_path / "c", *QUICK, source=source, environment={"VIBESPATIAL_GPU_FAULT": "compile:2"})
+    assert status != 0
+    assert sorted(kernel.state for kernel in kernels.values()) == ["failed", "ready", "ready"]
+    assert [kernel.error for kernel in kernels.values() if kernel.state == "failed"] == [fault]
+    _, kernels, _ = warm(folder, tmp_path / "c", *QUICK, source=source, environment={"VIBESPATIAL_GPU_FAULT": "compile:1/1"})
+    assert {(kernel.state, kernel.error) for kernel in kernels.values()} == {("failed", fault)}
+    status, kernels, _ = warm(folder, tmp_path / "c", *QUICK, source=source)
+    assert status == 0 and {kernel.state for kernel in kernels.values()} == {"ready"}
+
+
 def test_folder_of_others_is_refused(folder, tmp_path):
     cache = tmp_path / "c"
     cache.mkdir()

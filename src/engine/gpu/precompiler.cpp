@@ -1,6 +1,7 @@
 #include "engine/gpu/precompiler.hpp"
 
 #include "engine/gpu/compilers.hpp"
+#include "engine/gpu/faults.hpp"
 #include "engine/gpu/helper_process.hpp"
 
 #include <algorithm>
@@ -380,6 +381,7 @@ void Precompiler::Finish(Kernel &kernel, const std::string &payload, const char 
 		loading++;
 	}
 	try {
+		Faults::Get().Check(Fault::COMPILE);
 		if (loader) {
 			loader(kernel.status.name, kernel.is_unit, payload);
 		}

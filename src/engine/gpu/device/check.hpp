@@ -1,23 +1,25 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/device/check.hpp
 //
-// What CUDA says is wrong becomes a GpuError.
+// What CUDA says is wrong becomes a GpuError. An error that sticks to the context is a loss (engine/gpu/device_loss.hpp).
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/engine.hpp"
 
 #include <cuda_runtime_api.h>
-#include <string>
 
 namespace vibespatial {
 
+[[noreturn]] void ThrowCuda(cudaError_t status, const char *what);
+
 inline void CheckCuda(cudaError_t status, const char *what) {
 	if (status != cudaSuccess) {
-		// An error that does not stick must not be found by the next one who asks
-		cudaGetLastError();
-		throw GpuError(std::string(what) + ": " + cudaGetErrorString(status));
+		ThrowCuda(status, what);
 	}
 }
+
+//! Throws where the device was lost meanwhile, by calls that do not say so themselves
+void CheckLoss(const char *what);
 
 } // namespace vibespatial

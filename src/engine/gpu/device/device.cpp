@@ -1,7 +1,8 @@
 #include "engine/gpu/device/device.hpp"
 
 #include "engine/gpu/device/check.hpp"
-#include "engine/gpu/device/faults.hpp"
+#include "engine/gpu/device_loss.hpp"
+#include "engine/gpu/faults.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -225,7 +226,10 @@ bool CudaEngine::WaitForDevice(double timeout_seconds, std::string &error) {
 	std::unique_lock<std::mutex> guard(lock);
 	changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] { return state != State::COMING; });
 	error = state == State::COMING ? "the device is still coming up" : device.error;
-	return state == State::UP;
+	if (DeviceLoss::IsLost()) {
+		error = DeviceLoss::Text();
+	}
+	return state == State::UP && !DeviceLoss::IsLost();
 }
 
 GpuDevice CudaEngine::Device() {
@@ -233,6 +237,11 @@ GpuDevice CudaEngine::Device() {
 	auto copy = device;
 	const bool up = state == State::UP;
 	guard.unlock();
+	if (DeviceLoss::IsLost()) {
+		copy.present = false;
+		copy.error = DeviceLoss::Text();
+		return copy;
+	}
 	if (up && cudaSetDevice(copy.present ? options.device : 0) == cudaSuccess) {
 		size_t free_bytes = 0, total_bytes = 0;
 		if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
@@ -280,7 +289,7 @@ void CudaEngine::Configure(const GpuOptions &new_options) {
 		}
 		memory_changed =
 		    new_options.memory_tier != options.memory_tier || new_options.memory_limit != options.memory_limit;
-		held = memory;
+		held = DeviceLoss::IsLost() ? nullptr : memory;
 	}
 	if (memory_changed && held) {
 		// Work in progress keeps the memory it has; idle caches would keep it for ever

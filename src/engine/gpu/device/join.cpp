@@ -5,7 +5,7 @@
 
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device/device.hpp"
-#include "engine/gpu/device/faults.hpp"
+#include "engine/gpu/faults.hpp"
 #include "engine/gpu/device/launch.hpp"
 #include "engine/gpu/device/shapes.hpp"
 #include "vibe/pairs.h"
@@ -267,6 +267,7 @@ private:
 			kernel = engine.Kernel(unit, entry_point);
 		}
 		Faults::Get().Check(Fault::LAUNCH);
+		Faults::Get().Spoil(pointers, sizeof...(arguments));
 		CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(BLOCK), pointers, 0,
 		                           stream.Handle()),
 		          entry_point);

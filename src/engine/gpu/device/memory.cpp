@@ -1,8 +1,7 @@
 #include "engine/gpu/device/memory.hpp"
 
-#include "engine/gpu/device/faults.hpp"
-
 #include "engine/gpu/device/check.hpp"
+#include "engine/gpu/faults.hpp"
 
 #include <algorithm>
 #include <rmm/error.hpp>
@@ -69,9 +68,11 @@ rmm::device_buffer DeviceMemory::Allocate(size_t bytes, rmm::cuda_stream_view st
 	try {
 		return rmm::device_buffer(bytes, stream, *statistics);
 	} catch (const rmm::bad_alloc &) {
+		CheckLoss("device memory");
 		throw GpuMemoryError("the device has no " + std::to_string(bytes) + " bytes left: " + std::to_string(Used()) +
 		                     " of " + std::to_string(limit) + " are in use (SET vibe_gpu_memory_limit)");
 	} catch (const std::exception &exception) {
+		CheckLoss("device memory");
 		throw GpuError(std::string("device memory: ") + exception.what());
 	}
 }

@@ -4,7 +4,7 @@
 
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device/device.hpp"
-#include "engine/gpu/device/faults.hpp"
+#include "engine/gpu/faults.hpp"
 #include "engine/gpu/device/launch.hpp"
 #include "engine/gpu/device/shapes.hpp"
 #include "vibe/pairs.h"
@@ -156,6 +156,7 @@ private:
 		void *pointers[] = {static_cast<void *>(&arguments)...};
 		const auto blocks = static_cast<unsigned>((std::max<uint64_t>(threads, 1) + BLOCK - 1) / BLOCK);
 		Faults::Get().Check(Fault::LAUNCH);
+		Faults::Get().Spoil(pointers, sizeof...(arguments));
 		CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(engine.Kernel(unit, entry_point)), dim3(blocks),
 		                           dim3(BLOCK), pointers, 0, stream.Handle()),
 		          entry_point);

@@ -14,6 +14,7 @@ using Stream = cudaStream_t;
 
 void CheckCccl(int status, const char *spec) {
 	if (status != 0) {
+		CheckLoss(spec);
 		throw GpuError(std::string(spec) + " failed on the device (status " + std::to_string(status) + ")");
 	}
 }

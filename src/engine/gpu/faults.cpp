@@ -1,13 +1,14 @@
-#include "engine/gpu/device/faults.hpp"
+#include "engine/gpu/faults.hpp"
 
 #include "engine/engine.hpp"
+#include "engine/gpu/device_loss.hpp"
 
 #include <cstdlib>
 #include <cstring>
 
 namespace vibespatial {
 
-static constexpr const char *NAMES[] = {"none", "launch", "allocation", "wait", "lost"};
+static constexpr const char *NAMES[] = {"none", "launch", "allocation", "wait", "lost", "compile", "address"};
 
 Faults &Faults::Get() {
 	static Faults faults;
@@ -37,16 +38,31 @@ void Faults::CheckSlowly(Fault here) {
 	const uint64_t now = counts ? ++seen : seen.load();
 	if (fault == Fault::LOST) {
 		if (now >= first) {
-			throw GpuError("the device was lost (VIBESPATIAL_GPU_FAULT)");
+			DeviceLoss::Report("VIBESPATIAL_GPU_FAULT asked for it");
+			throw GpuError(DeviceLoss::Text());
 		}
 		return;
 	}
-	if (counts && (now == first || (period > 0 && now > first && (now - first) % period == 0))) {
+	if (counts && IsNow(now)) {
 		const auto message = std::string("a failed ") + NAMES[static_cast<uint8_t>(fault)] + " (VIBESPATIAL_GPU_FAULT)";
 		if (fault == Fault::ALLOCATION) {
 			throw GpuMemoryError(message);
 		}
 		throw GpuError(message);
+	}
+}
+
+bool Faults::IsNow(uint64_t number) const {
+	return number == first || (period > 0 && number > first && (number - first) % period == 0);
+}
+
+void Faults::SpoilSlowly(void **arguments, size_t count) {
+	//! More than any argument has
+	static unsigned char nothing[512];
+	if (IsNow(++seen)) {
+		for (size_t i = 0; i < count; i++) {
+			arguments[i] = static_cast<void *>(nothing);
+		}
 	}
 }
 
