@@ -1,26 +1,10 @@
 //===----------------------------------------------------------------------===//
 // bounds
 //
-// Promise: exact. Boxes of WKB rows, and the box of all of them. One thread a row; the box is the CPU's, bit for bit.
+// Promise: exact. The box of many boxes, and which of them are not EMPTY.
 //===----------------------------------------------------------------------===//
 #include "vibe/thread.h"
-#include "vibe/wkb.h"
-
-//! Row i is bytes[offsets[i]..offsets[i + 1]); no bytes are NULL, with an EMPTY box. status: vibe::WkbStatus.
-extern "C" __global__ void wkb_bounds(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count,
-                                      vibe::Box *boxes, vibe::u32 *status) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
-		return;
-	}
-	vibe::Box box = vibe::Box::Empty();
-	vibe::WkbStatus result = vibe::WKB_OK;
-	if (offsets[i] < offsets[i + 1]) {
-		result = vibe::WkbBox(bytes + offsets[i], offsets[i + 1] - offsets[i], box);
-	}
-	boxes[i] = box;
-	status[i] = result;
-}
+#include "vibe/views.h"
 
 //! What each of the T threads of the grid saw, for a reduction to finish: min_x at partial[t], min_y at [T + t], max_x at
 //! [2T + t], max_y at [3T + t]

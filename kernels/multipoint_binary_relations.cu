@@ -1,32 +1,24 @@
 //===----------------------------------------------------------------------===//
 // multipoint_binary_relations
 //
-// Promise: exact. Relations of shapes of points alone with shapes of any kind (vibe/points.h); pairs with a mixed
-// collection stay open. One thread a pair; results are vibe::PairResult.
+// Promise: exact. Relations of shapes, where one of a pair is points alone: where these lie is all there is to know
+// (vibe/points.h), with no edges to walk and no memory. The threads of the grid take pairs in turn.
 //===----------------------------------------------------------------------===//
+#include "vibe/pairs.h"
 #include "vibe/points.h"
 #include "vibe/thread.h"
 
-//! predicate(points, shape), or predicate(shape, points) where the points are not left
-extern "C" __global__ void multipoint_relations(const vibe::ShapeView *points, const vibe::i32 *point_ids,
-                                                const vibe::ShapeView *shapes, const vibe::i32 *shape_ids,
-                                                vibe::u64 count, vibe::u32 predicate, vibe::u32 points_are_left,
-                                                vibe::u8 *results) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < count) {
-		results[i] = vibe::PointsHold((vibe::Predicate)predicate, points[point_ids[i]], shapes[shape_ids[i]],
-		                              points_are_left != 0);
-	}
-}
-
-//! The whole matrices of points and shapes; 0 for those that stay open: a mixed collection, or EMPTY
-extern "C" __global__ void multipoint_matrices(const vibe::ShapeView *points, const vibe::i32 *point_ids,
-                                               const vibe::ShapeView *shapes, const vibe::i32 *shape_ids,
-                                               vibe::u64 count, vibe::Matrix *matrices) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < count) {
-		const vibe::ShapeView &a = points[point_ids[i]], &b = shapes[shape_ids[i]];
-		const bool open = b.mixed || a.dimension < 0 || b.dimension < 0;
-		matrices[i] = open ? 0 : vibe::PointsMatrix(a, b);
+//! predicate(left, right) of the pairs that vibe::PointsDecide() names; all others are left to relate_pairs
+extern "C" __global__ void multipoint_relations(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
+                                                vibe::u32 predicate, vibe::u32 max_points) {
+	const vibe::u64 count = pairs.Count();
+	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
+		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		const vibe::ShapeView &a = l.view, &b = r.view;
+		if (!l.IsUnknown() && !r.IsUnknown() && vibe::PointsDecide(a, b, max_points)) {
+			const bool points_left = vibe::ArePoints(a, max_points) && !b.mixed;
+			pairs.Merge(
+			    i, vibe::PointsHold((vibe::Predicate)predicate, points_left ? a : b, points_left ? b : a, points_left));
+		}
 	}
 }

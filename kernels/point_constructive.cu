@@ -1,21 +1,10 @@
 //===----------------------------------------------------------------------===//
 // point_constructive
 //
-// Promise: bounded, the CPU's bits (vibe/measure.h). Points and numbers made out of points and rows. One thread a point or
-// a row.
+// Promise: bounded, the CPU's bits (vibe/measure.h). Points and numbers made out of rows. One thread a row.
 //===----------------------------------------------------------------------===//
 #include "vibe/measure.h"
 #include "vibe/thread.h"
-
-//! Points moved by (dx, dy); in place where the arrays are the same
-extern "C" __global__ void translate_points(const double *x, const double *y, vibe::u32 count, double dx, double dy,
-                                            double *moved_x, double *moved_y) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < count) {
-		moved_x[i] = x[i] + dx;
-		moved_y[i] = y[i] + dy;
-	}
-}
 
 //! The centroids of rows; NaN in both coordinates, that is POINT EMPTY, where there is none
 extern "C" __global__ void row_centroids(vibe::RowsView rows, vibe::u32 count, double *x, double *y) {

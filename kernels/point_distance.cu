@@ -9,16 +9,6 @@
 #include "vibe/pairs.h"
 #include "vibe/thread.h"
 
-extern "C" __global__ void point_distances(const double *left_x, const double *left_y, const double *right_x,
-                                           const double *right_y, const vibe::i32 *left_ids, const vibe::i32 *right_ids,
-                                           vibe::u64 count, double *distances) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < count) {
-		const vibe::i32 a = left_ids[i], b = right_ids[i];
-		distances[i] = vibe::PointDistance(vibe::Vec2 {left_x[a], left_y[a]}, vibe::Vec2 {right_x[b], right_y[b]});
-	}
-}
-
 //! Is the distance at most the limit? Both sides are points.
 extern "C" __global__ void points_within(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
                                          vibe::LimitView limits) {
@@ -29,20 +19,6 @@ extern "C" __global__ void points_within(vibe::SideView left, vibe::SideView rig
 			pairs.Merge(i, vibe::PAIR_TRUE);
 		}
 	}
-}
-
-//! Distances of points and shapes of any kind; NaN where the shape is EMPTY
-extern "C" __global__ void point_shape_distances(const double *x, const double *y, const vibe::i32 *point_ids,
-                                                 const vibe::ShapeView *shapes, const vibe::i32 *shape_ids,
-                                                 vibe::u64 count, double limit, double *distances) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
-		return;
-	}
-	const vibe::Vec2 point {x[point_ids[i]], y[point_ids[i]]};
-	const vibe::ShapeView &shape = shapes[shape_ids[i]];
-	distances[i] =
-	    shape.dimension < 0 ? vibe::Infinity() - vibe::Infinity() : vibe::PointShapeDistance(point, shape, limit);
 }
 
 //! The k points of a packed tree that come first by (distance, row), none of them farther than `most`: number n of query i is

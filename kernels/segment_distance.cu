@@ -2,19 +2,25 @@
 // segment_distance
 //
 // Promise: bounded, 0 exactly when the geometries meet (vibe/distance.h). Distances of pairs of shapes of any kind; the
-// CPU's bits. The threads of the grid take pairs in turn.
+// CPU's bits. The threads of the grid take pairs in turn, or its warps do where shapes are large.
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
 #include "vibe/pairs.h"
 #include "vibe/thread.h"
 
 //! Where `distances` is not null, the distances, NaN where one is EMPTY; else whether they are at most the limit, with
-//! `empty_is_near` for those of an EMPTY one. One entry point: each would have the whole search once more.
+//! `empty_is_near` for those of an EMPTY one. A launch is for the pairs of more than `max_vertices` (`large`), a warp to each, or
+//! for all others. One entry point: each would have the whole search once more.
 extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
-                                           vibe::LimitView limits, vibe::u32 empty_is_near, double *distances) {
+                                           vibe::LimitView limits, vibe::u32 empty_is_near, vibe::u32 large,
+                                           vibe::u32 max_vertices, double *distances) {
 	const vibe::u64 count = pairs.Count();
-	for (vibe::u64 i = vibe::ThreadIndex(); i < count; i += vibe::ThreadCount()) {
+	const vibe::u32 lanes = large != 0 ? vibe::WARP : 1, lane = (vibe::u32)(vibe::ThreadIndex() % lanes);
+	for (vibe::u64 i = vibe::ThreadIndex() / lanes; i < count; i += vibe::ThreadCount() / lanes) {
 		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		if (vibe::AreLarge(l.view, r.view, max_vertices) != (large != 0)) {
+			continue;
+		}
 		if (l.IsUnknown() || r.IsUnknown()) {
 			pairs.Merge(i, vibe::PAIR_OPEN);
 			continue;
@@ -23,7 +29,17 @@ extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView r
 		const double limit = distances ? -1 : limits.Of(pairs.left[i], pairs.right[i]);
 		double distance = vibe::Infinity() - vibe::Infinity();
 		if (!empty && (distances || limit >= 0)) {
-			distance = vibe::ShapeDistance(l.view, r.view, limit);
+			auto search = vibe::SearchDistance(l.view, r.view, limit, vibe::Lane {lane, lanes});
+			if (lanes > 1) {
+				search.best = vibe::WarpMin(search.best);
+				search.touching = vibe::WarpAny(search.touching);
+			}
+			if (lane == 0) {
+				distance = vibe::FinishDistance(search, l.view, r.view);
+			}
+		}
+		if (lane > 0) {
+			continue;
 		}
 		if (distances) {
 			distances[i] = distance;

@@ -3,7 +3,7 @@
 //
 // Promise: exact. WKB to shapes; to the columns of vibe::RowsView and back: count or measure, then write. Decoding accepts and
 // refuses what the CPU does and keeps X and Y; encoding writes XY, byte for byte what DuckDB would store. One thread a row;
-// row i is bytes[offsets[i]..offsets[i + 1]), no bytes are NULL.
+// a row without bytes is NULL.
 //===----------------------------------------------------------------------===//
 #include "vibe/pairs.h"
 #include "vibe/shape_build.h"
@@ -47,28 +47,28 @@ extern "C" __global__ void wkb_shapes(const vibe::u8 *bytes, const vibe::WkbRow 
 	}
 }
 
-//! How much of each column a row takes; malformed rows take nothing. status: vibe::WkbStatus
-extern "C" __global__ void wkb_counts(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count,
+//! How much of each column a row takes. Rows that are malformed take nothing, and their results are open.
+extern "C" __global__ void wkb_counts(const vibe::u8 *bytes, const vibe::WkbRow *rows, vibe::u32 count,
                                       vibe::i32 *nodes, vibe::i32 *parts, vibe::i32 *rings, vibe::i32 *vertices,
-                                      vibe::u32 *status) {
+                                      vibe::u8 *results) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= count) {
 		return;
 	}
 	vibe::WkbCounts counts {0, 0, 0, 0};
-	const vibe::u64 size = offsets[i + 1] - offsets[i];
-	const bool read = size == 0 || vibe::CountWkb(bytes + offsets[i], size, counts);
+	const vibe::WkbRow row = rows[i];
+	const bool read = row.size == 0 || vibe::CountWkb(bytes + row.begin, row.size, counts);
 	nodes[i] = (vibe::i32)counts.nodes;
 	parts[i] = (vibe::i32)counts.parts;
 	rings[i] = (vibe::i32)counts.rings;
 	vertices[i] = (vibe::i32)counts.vertices;
-	status[i] = read ? vibe::WKB_OK : vibe::WKB_MALFORMED;
+	results[i] = read ? vibe::PAIR_FALSE : vibe::PAIR_OPEN;
 }
 
 //! The columns; where a row begins in them is the exclusive scan of wkb_counts' counts, and those of nodes and parts are
 //! row_node and row_part
-extern "C" __global__ void wkb_decode(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count,
-                                      const vibe::u32 *status, const vibe::i32 *row_node, const vibe::i32 *row_part,
+extern "C" __global__ void wkb_decode(const vibe::u8 *bytes, const vibe::WkbRow *rows, vibe::u32 count,
+                                      const vibe::u8 *results, const vibe::i32 *row_node, const vibe::i32 *row_part,
                                       const vibe::i32 *row_ring, const vibe::i32 *row_vertex,
                                       vibe::WkbColumns columns) {
 	const vibe::u64 i = vibe::ThreadIndex();
@@ -77,25 +77,12 @@ extern "C" __global__ void wkb_decode(const vibe::u8 *bytes, const vibe::u64 *of
 	}
 	vibe::WkbFiller filler {columns, vibe::WkbCounts {(vibe::u32)row_node[i], (vibe::u32)row_part[i],
 	                                                  (vibe::u32)row_ring[i], (vibe::u32)row_vertex[i]}};
-	if (status[i] != vibe::WKB_MALFORMED && offsets[i] < offsets[i + 1]) {
-		vibe::WkbReader reader(bytes + offsets[i], offsets[i + 1] - offsets[i]);
+	if (results[i] != vibe::PAIR_OPEN && rows[i].size > 0) {
+		vibe::WkbReader reader(bytes + rows[i].begin, rows[i].size);
 		vibe::WalkWkb(reader, filler);
 	}
 	// The next row writes the same there
 	filler.Finish();
-}
-
-//! Rows that are a POINT with finite X and Y; found is 0 for all others
-extern "C" __global__ void wkb_points(const vibe::u8 *bytes, const vibe::u64 *offsets, vibe::u32 count, double *x,
-                                      double *y, vibe::u8 *found) {
-	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count) {
-		return;
-	}
-	vibe::Vec2 point {0, 0};
-	found[i] = vibe::TryReadPoint(bytes + offsets[i], offsets[i + 1] - offsets[i], point) ? 1 : 0;
-	x[i] = point.x;
-	y[i] = point.y;
 }
 
 //! The size of each row's WKB, 0 for NULL
@@ -117,12 +104,16 @@ extern "C" __global__ void wkb_rows(vibe::RowsView rows, vibe::u32 count, const 
 	}
 }
 
-//! Points, 21 bytes each; NaN in both coordinates is EMPTY
+//! Points, 21 bytes each; NaN is EMPTY
 extern "C" __global__ void encode_points(const double *x, const double *y, vibe::u32 count, vibe::u8 *bytes) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i < count) {
 		vibe::WkbWriter writer {bytes + i * (vibe::WKB_HEADER_BYTES + 16), 0};
 		writer.Header(vibe::WKB_POINT);
-		writer.Vertex(x[i], y[i]);
+		if (vibe::IsNan(x[i])) {
+			writer.EmptyVertex();
+		} else {
+			writer.Vertex(x[i], y[i]);
+		}
 	}
 }

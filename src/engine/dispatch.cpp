@@ -33,6 +33,8 @@ const std::vector<KernelInfo> &Kernels() {
 	     3000000, "cpu, gpu"},
 	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact", 300000,
 	     "cpu, gpu"},
+	    {"scalar_rows", "areas, lengths, perimeters, centroids and flipped coordinates of a column, row by row", "fp64",
+	     "the same bits on both engines", KernelInfo::NEVER, "cpu, gpu"},
 	    {"union_agg", "ST_Union_Agg: what the polygons of a group have in all, by the number of their vertices",
 	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines", 2000000,
 	     "cpu, gpu"},
@@ -68,6 +70,10 @@ Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int
 		decision.selected = ExecutionMode::GPU;
 		decision.reason = "vibe_execution_mode is gpu";
 		decision.engine = engine;
+		return decision;
+	}
+	if (threshold == KernelInfo::NEVER) {
+		decision.reason = std::to_string(rows) + " rows: the CPU is done sooner, however many there are";
 		return decision;
 	}
 	if (rows < threshold) {

@@ -25,6 +25,8 @@ struct KernelInfo {
 	const char *guarantee;
 	//! From so many rows on AUTO prefers the device; 0: there is no device variant
 	uint64_t threshold_rows;
+	//! However many there are
+	static constexpr uint64_t NEVER = ~uint64_t(0);
 	const char *variants;
 
 	bool HasGpu() const {

@@ -21,7 +21,7 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-6-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-7-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
@@ -140,12 +140,12 @@ struct PackedBoxes {
 struct BuildKey;
 class GpuBuild;
 class GpuTile;
-class GpuPairwise;
+class GpuBulk;
 class ShapeRows;
 struct PackedShapes;
 struct JoinCondition;
 struct OverlayNet;
-struct PairwiseTask;
+struct BulkTask;
 struct UnitedNet;
 
 //! Neighbours of many points: number n of point i is at [n * count + i]
@@ -197,10 +197,6 @@ public:
 	virtual std::vector<GpuStep> Steps() = 0;
 	virtual void AddStep(const GpuStep &step) = 0;
 
-	//! The boxes of rows of WKB: row i is bytes[offsets[i], offsets[i + 1]), no bytes for NULL. status: see kernels/bounds.cu.
-	//! Throws GpuError.
-	virtual void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes,
-	                       uint32_t *status, GpuTimes &times) = 0;
 	//! The shapes that the device makes of rows, and the rows that it leaves (engine/gpu_join.hpp): as a join has them, read
 	//! back. Throws GpuError.
 	virtual void ReadShapes(const ShapeRows &rows, PackedShapes &shapes, std::vector<uint32_t> &left) = 0;
@@ -221,8 +217,8 @@ public:
 	                                             const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                             GpuTimes &times) = 0;
 
-	//! A function of two geometries, row by row (engine/gpu_pairwise.hpp). Throws GpuError.
-	virtual std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) = 0;
+	//! A function of one geometry or two, row by row (engine/gpu_bulk.hpp). Throws GpuError.
+	virtual std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) = 0;
 
 	//! The union of each part of a net (engine/cpu/overlay_device.hpp); `parallel` copies on the host's side. Throws GpuError.
 	virtual void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) = 0;

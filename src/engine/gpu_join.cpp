@@ -73,6 +73,11 @@ bool ShapeRows::IsForDevice(const uint8_t *wkb, size_t size) {
 	       vibe::LoadCount(wkb + 1) % 1000 != vibe::WKB_COLLECTION;
 }
 
+bool ShapeRows::ArePoints(const uint8_t *wkb) {
+	const auto type = vibe::LoadCount(wkb + 1) % 1000;
+	return type == vibe::WKB_POINT || type == vibe::WKB_MULTIPOINT;
+}
+
 void ShapeRows::Clear(Memory memory_p) {
 	memory = std::move(memory_p);
 	blocks.clear();
@@ -81,6 +86,8 @@ void ShapeRows::Clear(Memory memory_p) {
 	packed_rows.clear();
 	used = 0;
 	wkb_bytes = 0;
+	has_points = false;
+	has_large = false;
 }
 
 void ShapeRows::AddWkb(const uint8_t *wkb, size_t size) {
@@ -103,6 +110,8 @@ void ShapeRows::AddWkb(const uint8_t *wkb, size_t size) {
 	rows.push_back(vibe::WkbRow {static_cast<uint32_t>(used), static_cast<uint32_t>(size)});
 	used += size;
 	wkb_bytes += size;
+	has_points = has_points || ArePoints(wkb);
+	has_large = has_large || size > LARGE_WKB_BYTES;
 }
 
 void ShapeRows::AddPacked() {
@@ -114,6 +123,17 @@ size_t ShapeRows::Bytes() const {
 	size_t bytes = wkb_bytes + rows.size() * sizeof(vibe::WkbRow);
 	for (auto &piece : packed) {
 		bytes += piece.bytes.size() + piece.views.size() * sizeof(vibe::ShapeView);
+	}
+	return bytes;
+}
+
+size_t ShapeRows::OwnBytes() const {
+	size_t bytes = rows.capacity() * sizeof(vibe::WkbRow);
+	for (auto &block : own_blocks) {
+		bytes += block ? BLOCK_BYTES : 0;
+	}
+	for (auto &piece : packed) {
+		bytes += piece.bytes.capacity() + piece.views.capacity() * sizeof(vibe::ShapeView);
 	}
 	return bytes;
 }

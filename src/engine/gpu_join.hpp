@@ -52,6 +52,10 @@ public:
 	static constexpr size_t MAX_WKB_BYTES = 16 << 10;
 	//! No collections, and none that is long
 	static bool IsForDevice(const uint8_t *wkb, size_t size);
+	//! Of one that is for the device: is it a POINT or a MULTIPOINT?
+	static bool ArePoints(const uint8_t *wkb);
+	//! Two that are smaller have no more vertices than one thread may walk
+	static constexpr size_t LARGE_WKB_BYTES = MAX_WKB_BYTES / 2;
 
 	//! Where block number n is; null for memory of our own
 	typedef std::function<uint8_t *(size_t block)> Memory;
@@ -70,6 +74,15 @@ public:
 	}
 	//! Of WKB and of shapes
 	size_t Bytes() const;
+	//! In memory of our own, not in blocks that came from elsewhere
+	size_t OwnBytes() const;
+	//! Some of the WKB are points; some rows may have more vertices than a thread should walk alone
+	bool HasPoints() const {
+		return has_points;
+	}
+	bool HasLarge() const {
+		return has_large || !packed_rows.empty();
+	}
 	const std::vector<vibe::WkbRow> &Rows() const {
 		return rows;
 	}
@@ -94,6 +107,8 @@ private:
 	//! All blocks are full but the last
 	size_t used = 0;
 	size_t wkb_bytes = 0;
+	bool has_points = false;
+	bool has_large = false;
 };
 
 //! The rows of a build side: the tree over them, and what they are. All belongs to someone else.
@@ -174,6 +189,8 @@ public:
 	virtual vibe::Vec2 *Points(size_t capacity) = 0;
 	//! The same for a block of ShapeRows. Throws GpuError.
 	virtual uint8_t *Block(size_t number) = 0;
+	//! Of such memory, and of what results come back to
+	virtual uint64_t HostBytes() const = 0;
 	//! Returns before the work is done; what the input names stays as it is until Finish(). Throws GpuError.
 	virtual void Begin(const GpuTileInput &input) = 0;
 	//! Waits. Throws GpuError, GpuMemoryError where a smaller tile might do.

@@ -5,11 +5,12 @@
 #include "engine/cpu/box_tree.hpp"
 #include "engine/engine.hpp"
 #include "engine/gpu_join.hpp"
-#include "engine/gpu_pairwise.hpp"
+#include "engine/gpu_bulk.hpp"
 #include "vibe/arena.h"
 #include "vibe/box_node.h"
 #include "vibe/cells.h"
 #include "vibe/distance.h"
+#include "vibe/measure.h"
 #include "vibe/nearest.h"
 #include "vibe/pairs.h"
 #include "vibe/points.h"
@@ -19,8 +20,14 @@
 
 #include "../unit/host_machine.hpp"
 
+namespace multipoint_binary_relations_unit {
+#include "../../kernels/multipoint_binary_relations.cu"
+}
 namespace point_binary_relations_unit {
 #include "../../kernels/point_binary_relations.cu"
+}
+namespace point_constructive_unit {
+#include "../../kernels/point_constructive.cu"
 }
 namespace point_distance_unit {
 #include "../../kernels/point_distance.cu"
@@ -52,6 +59,9 @@ namespace wkb_encode_unit {
 #include <thread>
 
 using namespace vibespatial;
+
+//! So few that some pairs of the tests are large
+static constexpr uint32_t MAX_VERTICES = 100;
 
 static bool Wants(const char *what) {
 	auto fault = std::getenv("FAKE_GPU");
@@ -160,6 +170,12 @@ public:
 		blocks[number].resize(ShapeRows::BLOCK_BYTES);
 		return blocks[number].data();
 	}
+	uint64_t HostBytes() const override {
+		if (Wants("large host memory")) {
+			return uint64_t(1) << 40;
+		}
+		return points.size() * sizeof(vibe::Vec2) + blocks.size() * ShapeRows::BLOCK_BYTES;
+	}
 	void Begin(const GpuTileInput &input_p) override {
 		if (Wants("failed launch")) {
 			throw GpuError("the fake device does not start");
@@ -233,18 +249,33 @@ public:
 				} else if (term.kind == JoinTerm::DISTANCE && !probe.shapes && !side.shapes) {
 					Launch(point_distance_unit::points_within, THREADS, true, probe, side, candidates.list, limits);
 				} else if (term.kind == JoinTerm::DISTANCE) {
-					Launch(segment_distance_unit::shape_distances, THREADS, true, probe, side, candidates.list, limits,
-					       term.empty_is_near ? 1u : 0u, static_cast<double *>(nullptr));
+					for (auto of_large : {0u, 1u}) {
+						Launch(segment_distance_unit::shape_distances, THREADS, true, probe, side, candidates.list,
+						       limits, term.empty_is_near ? 1u : 0u, of_large, MAX_VERTICES,
+						       static_cast<double *>(nullptr));
+					}
 				} else if (!probe.shapes || !side.shapes) {
 					Launch(point_binary_relations_unit::point_relations, THREADS, true, probe, side, candidates.list,
 					       predicate, probe.shapes ? 0u : 1u);
 				} else {
+					const bool points = build.shapes.has_points || input.shapes->HasPoints();
+					if (points) {
+						Launch(multipoint_binary_relations_unit::multipoint_relations, THREADS, true, probe, side,
+						       candidates.list, predicate, MAX_VERTICES);
+					}
+					const bool by_distance = term.predicate == vibe::PREDICATE_INTERSECTS &&
+					                         (build.shapes.has_large || input.shapes->HasLarge());
+					if (by_distance) {
+						Launch(segment_distance_unit::shape_distances, THREADS, true, probe, side, candidates.list,
+						       vibe::LimitView {0, nullptr, nullptr, false, false}, 0u, 1u, MAX_VERTICES,
+						       static_cast<double *>(nullptr));
+					}
 					// Little memory, so that some pairs stay open
 					constexpr uint64_t SLAB = 16 << 10;
 					std::vector<uint64_t> arena(THREADS * SLAB / 8);
 					Launch(polygon_predicates_unit::relate_pairs, THREADS, true, probe, side, candidates.list,
-					       predicate, 100u, reinterpret_cast<vibe::u8 *>(arena.data()), SLAB,
-					       static_cast<vibe::Matrix *>(nullptr));
+					       predicate, MAX_VERTICES, reinterpret_cast<vibe::u8 *>(arena.data()), SLAB, points ? 1u : 0u,
+					       by_distance ? 1u : 0u, static_cast<vibe::Matrix *>(nullptr));
 				}
 			}
 			Launch(spatial_query_unit::keep_pairs, THREADS, true, candidates.list, static_cast<uint32_t>(input.output),
@@ -326,84 +357,203 @@ private:
 	const UninitializedVector<double> &leaves;
 };
 
-class FakePairwise : public GpuPairwise {
+//! The part of it that fails as FAKE_GPU says
+class FakeBulk : public GpuBulk {
 public:
-	explicit FakePairwise(const PairwiseTask &task) : task(task) {
+	explicit FakeBulk(const BulkTask &task) : task(task) {
 	}
 	uint8_t *Block(bool, size_t) override {
 		return nullptr;
 	}
-	void Begin(const PairwiseInput &input_p) override {
+	uint64_t HostBytes() const override {
+		if (Wants("large host memory")) {
+			return uint64_t(1) << 40;
+		}
+		return results.size() + numbers.size() * sizeof(double);
+	}
+	void Begin(const BulkInput &input_p) override {
 		if (Wants("failed launch")) {
 			throw GpuError("the fake device does not start");
 		}
-		if (Wants("no room")) {
+		if (Wants("no room") && input_p.count > 3) {
 			throw GpuMemoryError("the fake device has no room");
 		}
 		input = input_p;
 	}
-	const PairwiseResult &Finish() override {
+	const BulkResult &Finish() override {
 		LoseDevice();
 		static std::atomic<int> finished {0};
 		if (Wants("lost") && ++finished > 1) {
 			throw GpuError("the fake device was lost");
 		}
-		if (Wants("late no room")) {
+		if ((Wants("late no room") && input.count > 3) || Wants("never room")) {
 			throw GpuMemoryError("the fake device has no room");
 		}
+		result = BulkResult {};
+		result.times.bytes_to_device = input.left->Bytes() + (input.right ? input.right->Bytes() : 0);
+		Run();
+		return result;
+	}
+
+protected:
+	virtual void Run() = 0;
+
+	const BulkTask task;
+	BulkInput input;
+	BulkResult result;
+	std::vector<uint8_t> results;
+	std::vector<double> numbers;
+};
+
+class FakePairwise : public FakeBulk {
+public:
+	using FakeBulk::FakeBulk;
+
+private:
+	void Run() override {
 		using host_cuda::Launch;
 		constexpr uint64_t THREADS = 64;
 		const auto count = input.count;
 		FakePairs pairs(count);
 		for (size_t i = 0; i < count; i++) {
 			const auto row = static_cast<uint32_t>(i);
-			pairs.list.Write(pairs.total++, input.left->Count() == count ? row : 0,
-			                 input.right->Count() == count ? row : 0);
+			pairs.list.Write(pairs.total++, input.left_is_constant ? 0 : row, input.right_is_constant ? 0 : row);
 		}
 		HostShapes shapes[2];
 		vibe::SideView sides[2];
 		for (auto side : {0, 1}) {
 			auto &from = side == 0 ? *input.left : *input.right;
+			const bool is_constant = side == 0 ? input.left_is_constant : input.right_is_constant;
+			const size_t first = is_constant ? 0 : input.first;
 			if (!from.IsPoints()) {
-				shapes[side].Make(from.Shapes(), 0, from.Count(), false);
+				shapes[side].Make(from.Shapes(), first, is_constant ? 1 : count, false);
 			}
-			sides[side] = vibe::SideView {from.IsPoints() ? nullptr : shapes[side].views.data(), from.Points().data()};
+			sides[side] =
+			    vibe::SideView {from.IsPoints() ? nullptr : shapes[side].views.data(), from.Points().data() + first};
 		}
-		const bool by_right = input.left->Count() != count;
-		const vibe::LimitView limits {0, by_right ? nullptr : input.limits, by_right ? input.limits : nullptr, false,
-		                              false};
-		distances.resize(count);
+		const auto *of_rows = input.limits ? input.limits + input.first : nullptr;
+		const vibe::LimitView limits {0, input.left_is_constant ? nullptr : of_rows,
+		                              input.left_is_constant ? of_rows : nullptr, false, false};
+		numbers.resize(count);
 		const auto &left = sides[0], &right = sides[1];
-		if (task.kind == PairwiseTask::WITHIN && !left.shapes && !right.shapes) {
+		if (task.kind == BulkTask::WITHIN && !left.shapes && !right.shapes) {
 			Launch(point_distance_unit::points_within, THREADS, true, left, right, pairs.list, limits);
-		} else if (task.kind != PairwiseTask::RELATE) {
-			Launch(segment_distance_unit::shape_distances, THREADS, true, left, right, pairs.list, limits, 0u,
-			       task.kind == PairwiseTask::DISTANCE ? distances.data() : nullptr);
+		} else if (task.kind != BulkTask::RELATE) {
+			for (auto of_large : {0u, 1u}) {
+				Launch(segment_distance_unit::shape_distances, THREADS, true, left, right, pairs.list, limits, 0u,
+				       of_large, MAX_VERTICES, task.kind == BulkTask::DISTANCE ? numbers.data() : nullptr);
+			}
 		} else if (!left.shapes || !right.shapes) {
 			Launch(point_binary_relations_unit::point_relations, THREADS, true, left, right, pairs.list,
 			       static_cast<uint32_t>(task.predicate), left.shapes ? 0u : 1u);
 		} else {
+			const bool points = input.left->Shapes().HasPoints() || input.right->Shapes().HasPoints();
+			if (points) {
+				Launch(multipoint_binary_relations_unit::multipoint_relations, THREADS, true, left, right, pairs.list,
+				       static_cast<uint32_t>(task.predicate), MAX_VERTICES);
+			}
+			const bool by_distance = task.predicate == vibe::PREDICATE_INTERSECTS &&
+			                         (input.left->Shapes().HasLarge() || input.right->Shapes().HasLarge());
+			if (by_distance) {
+				Launch(segment_distance_unit::shape_distances, THREADS, true, left, right, pairs.list,
+				       vibe::LimitView {0, nullptr, nullptr, false, false}, 0u, 1u, MAX_VERTICES,
+				       static_cast<double *>(nullptr));
+			}
 			// Little memory, so that some rows stay open
 			constexpr uint64_t SLAB = 16 << 10;
 			std::vector<uint64_t> arena(THREADS * SLAB / 8);
 			Launch(polygon_predicates_unit::relate_pairs, THREADS, true, left, right, pairs.list,
-			       static_cast<uint32_t>(task.predicate), 100u, reinterpret_cast<vibe::u8 *>(arena.data()), SLAB,
-			       static_cast<vibe::Matrix *>(nullptr));
+			       static_cast<uint32_t>(task.predicate), MAX_VERTICES, reinterpret_cast<vibe::u8 *>(arena.data()),
+			       SLAB, points ? 1u : 0u, by_distance ? 1u : 0u, static_cast<vibe::Matrix *>(nullptr));
 		}
 		results = pairs.results;
-		result = PairwiseResult {};
 		result.results = results.data();
-		result.distances = task.kind == PairwiseTask::DISTANCE ? distances.data() : nullptr;
-		result.times.bytes_to_device = input.left->Bytes() + input.right->Bytes();
-		return result;
+		result.numbers = task.kind == BulkTask::DISTANCE ? numbers.data() : nullptr;
 	}
+};
+
+class FakeRowwise : public FakeBulk {
+public:
+	using FakeBulk::FakeBulk;
 
 private:
-	const PairwiseTask task;
-	PairwiseInput input;
-	PairwiseResult result;
-	std::vector<uint8_t> results;
-	std::vector<double> distances;
+	void Run() override {
+		using host_cuda::Launch;
+		const auto count = static_cast<uint32_t>(input.count);
+		std::vector<uint8_t> bytes;
+		std::vector<vibe::WkbRow> rows;
+		for (size_t i = input.first; i < input.first + count; i++) {
+			const auto size = input.left->Shapes().Rows()[i].size;
+			rows.push_back(vibe::WkbRow {static_cast<uint32_t>(bytes.size()), size});
+			const auto *from = input.left->Shapes().Wkb(i);
+			bytes.insert(bytes.end(), from, from + size);
+		}
+		results.assign(count, 9);
+		std::vector<vibe::i32> begins[4];
+		for (auto &begin : begins) {
+			begin.assign(count + 1, 0);
+		}
+		Launch(wkb_encode_unit::wkb_counts, count, true, bytes.data(), rows.data(), count, begins[0].data(),
+		       begins[1].data(), begins[2].data(), begins[3].data(), results.data());
+		for (auto &begin : begins) {
+			Scan(begin);
+		}
+		std::vector<uint8_t> types(begins[0][count]), families(begins[1][count]);
+		std::vector<uint32_t> children(begins[0][count]), parts(begins[1][count] + 1), rings(begins[2][count] + 1);
+		std::vector<double> x(begins[3][count]), y(begins[3][count]);
+		Launch(wkb_encode_unit::wkb_decode, count, false, bytes.data(), rows.data(), count, results.data(),
+		       begins[0].data(), begins[1].data(), begins[2].data(), begins[3].data(),
+		       vibe::WkbColumns {types.data(), children.data(), families.data(), parts.data(), rings.data(), x.data(),
+		                         y.data()});
+		vibe::RowsView view {reinterpret_cast<const uint32_t *>(begins[0].data()),
+		                     reinterpret_cast<const uint32_t *>(begins[1].data()),
+		                     types.data(),
+		                     children.data(),
+		                     families.data(),
+		                     parts.data(),
+		                     rings.data(),
+		                     x.data(),
+		                     y.data()};
+		numbers.resize(2 * size_t(count));
+		wkb_begin.assign(count + 1, 0);
+		if (task.kind == BulkTask::CENTROID) {
+			auto *centroid_y = numbers.data() + count;
+			wkb.resize(21 * size_t(count));
+			Launch(point_constructive_unit::row_centroids, count, true, view, count, numbers.data(), centroid_y);
+			Launch(wkb_encode_unit::encode_points, count, true, numbers.data(), centroid_y, count, wkb.data());
+			for (size_t i = 0; i <= count; i++) {
+				wkb_begin[i] = static_cast<vibe::i64>(21 * i);
+			}
+		} else if (task.kind == BulkTask::FLIP) {
+			std::swap(view.x, view.y);
+			Launch(wkb_encode_unit::wkb_sizes, count, true, view, count, wkb_begin.data());
+			Scan(wkb_begin);
+			wkb.resize(wkb_begin[count]);
+			Launch(wkb_encode_unit::wkb_rows, count, true, view, count, wkb_begin.data(), wkb.data());
+		} else if (task.kind == BulkTask::AREA) {
+			Launch(point_constructive_unit::row_areas, count, true, view, count, numbers.data());
+		} else {
+			const auto family = task.kind == BulkTask::LENGTH ? vibe::FAMILY_LINE : vibe::FAMILY_POLYGON;
+			Launch(point_constructive_unit::row_lengths, count, true, view, count, vibe::u32(family), numbers.data());
+		}
+		result.results = results.data();
+		result.numbers = numbers.data();
+		result.wkb = wkb.data();
+		result.wkb_begin = reinterpret_cast<const int64_t *>(wkb_begin.data());
+	}
+
+	template <class T>
+	static void Scan(std::vector<T> &values) {
+		T total = 0;
+		for (auto &value : values) {
+			const auto here = value;
+			value = total;
+			total += here;
+		}
+	}
+
+	std::vector<uint8_t> wkb;
+	std::vector<vibe::i64> wkb_begin;
 };
 
 class FakeEngine : public GpuEngine {
@@ -496,9 +646,6 @@ public:
 	}
 	void AddStep(const GpuStep &) override {
 	}
-	void WkbBounds(const uint8_t *, const uint64_t *, size_t, vibe::Box *, uint32_t *, GpuTimes &) override {
-		throw GpuError("not here");
-	}
 	void ReadShapes(const ShapeRows &, PackedShapes &, std::vector<uint32_t> &) override {
 		throw GpuError("not here");
 	}
@@ -544,8 +691,11 @@ public:
 		}
 		return std::make_unique<FakePoints>(nodes, ids, leaves);
 	}
-	std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) override {
-		return std::make_unique<FakePairwise>(task);
+	std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) override {
+		if (task.IsOfPairs()) {
+			return std::make_unique<FakePairwise>(task);
+		}
+		return std::make_unique<FakeRowwise>(task);
 	}
 	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override {
 		if (Wants("failure") || (Wants("late failure") && !net.rings)) {

@@ -168,6 +168,78 @@ def test_mode_gpu_fails_on_pairs(process, fake, fault):  # noqa: F811
     assert logged[0][1] == "none" and isinstance(after, list)
 
 
+# Of one geometry: as values and as what others are made of, in filters, groups and below functions of two
+def row_statements():
+    calls = [f"ST_{name}(g)" for name in ("Area", "Length", "Perimeter")]
+    shapes = ["hex(ST_AsWKB(ST_Centroid(g)))", "hex(ST_AsWKB(ST_FlipCoordinates(g)))", "ST_AsText(vibe_centroid(g))"]
+    for table in ("points", "shapes", "lines", "odd"):
+        for call in (*calls, *shapes):
+            yield f"SELECT list({call} ORDER BY id) FROM {table}"
+        for call in calls:
+            yield filtered(table, f"{call} > 2 AND id % 3 < 2")
+        yield f"SELECT id, ST_Area(g), ST_AsText(ST_Centroid(g)), ST_Length(g) + ST_Perimeter(g) FROM {table}"
+        yield f"SELECT ST_Area(g) AS a, count(*), sum(ST_Length(g)), any_value(ST_AsText(ST_Centroid(g))) FROM {table} GROUP BY a ORDER BY a"
+        yield f"SELECT count(*) FROM {table} WHERE ST_Area(g) > 1 OR ST_IsEmpty(ST_Centroid(g))"
+        yield f"SELECT hex(ST_AsWKB(ST_FlipCoordinates(g))) FROM {table} WHERE ST_Perimeter(g) < 20 LIMIT 100"
+        yield f"SELECT CASE WHEN id % 2 = 0 THEN ST_Area(g) END AS a FROM {table} ORDER BY id LIMIT 20"
+    for table in ("points", "shapes"):
+        yield f"SELECT sum(ST_Distance(ST_Centroid(g), h)), sum(ST_Area(g)), count(*) FILTER (ST_Touches(g, h)) FROM {table}"
+        yield f"SELECT list(ST_Distance(g, h) + ST_Area(h) ORDER BY id) FROM {table} WHERE ST_Area(g) > 3 AND ST_DWithin(g, h, 2)"
+
+
+ROW_TABLES = [
+    "CREATE TABLE lines AS SELECT i AS id, CASE WHEN i % 17 = 3 THEN NULL WHEN i % 500 = 7 THEN "
+    "(SELECT ST_MakeLine(list(ST_Point(random_of(i, k) * 9, random_of(k, i)) ORDER BY k)) FROM range(1500) r(k)) "
+    "ELSE ST_MakeLine([ST_Point(random_of(i, 1), i), ST_Point(i / 7, random_of(i, 2)), ST_Point(3, i / 3)]) END AS g FROM range(3000) t(i)",
+    "CREATE TABLE odd AS SELECT row_number() OVER () AS id, wkt::GEOMETRY AS g FROM (SELECT unnest(["
+    "'POINT Z (1 2 3)', 'POINT EMPTY', 'POINT (nan 1)', 'POINT (1 nan)', 'POINT (inf 2)', 'MULTIPOINT (1 2, EMPTY, 3 4)', 'MULTIPOINT EMPTY', "
+    "'LINESTRING EMPTY', 'LINESTRING (0 0, nan 1)', 'LINESTRING M (0 0 1, 3 4 2)', 'POLYGON Z ((0 0 1, 4 0 1, 4 4 1, 0 4 1, 0 0 1))', "
+    "'POLYGON EMPTY', 'POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (1 1, 1 2, 2 2, 2 1, 1 1))', 'POLYGON ((0 0, 1 0, 0 0, 0 0))', "
+    "'POLYGON ((0 0, 1e300 0, 1e300 1e300, 0 0))', 'POLYGON ((0 0, nan 0, 1 1, 0 0))', 'MULTILINESTRING ((0 0, 3 4), EMPTY, (1 1, 1 1))', "
+    "'MULTIPOLYGON (((0 0, 2 0, 2 2, 0 0)), EMPTY, ((5 5, 5 9, 9 9, 5 5)))', 'GEOMETRYCOLLECTION (POINT (1 2), LINESTRING (0 0, 3 4))', "
+    "'GEOMETRYCOLLECTION EMPTY', 'LINESTRING (-0.0 0, 0 -0.0, 5 -0.0)', NULL]) AS wkt)"]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows(process, fake, threads):  # noqa: F811
+    """To the last bit: numbers as DuckDB compares them, geometries by their bytes"""
+    statements = [f"SET threads = {threads}", *row_statements(), event("scalar_rows")]
+    cpu, gpu = both_ways(process, fake, statements, ["SET vibe_execution_mode = 'gpu'"], tables=ROW_TABLES)
+    for sql, expected, rows in zip(statements[:-1], cpu, gpu):
+        assert str(rows) == str(expected), sql
+    assert gpu[-1][0][:3] == ["gpu", "gpu", False]
+
+
+@pytest.mark.parametrize("fault", ["failed launch", "lost", "no room", "late no room", "never room"])
+def test_faults_of_rows(process, fake, fault):  # noqa: F811
+    statements = [*list(row_statements())[::3], "SELECT sum(ST_Area(g)) FROM shapes", event("scalar_rows")]
+    cpu, gpu = both_ways(process, fake, statements, ["FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0",
+                                                     "SET vibe_execution_mode = 'auto'"], FAKE_GPU=fault, tables=ROW_TABLES)
+    assert str(gpu[:-1]) == str(cpu[:-1])
+    assert gpu[-1][0][0] == "gpu" and "device" in gpu[-1][0][3]
+
+
+def test_batches_without_room_are_halved(process, fake):  # noqa: F811
+    """Four times, then the CPU does what is left of them"""
+    statements = ["CREATE OR REPLACE TABLE few AS FROM shapes WHERE id < 40", "SELECT sum(ST_Distance(g, h)) FROM few", event("scalar_pairs"),
+                  "SELECT sum(ST_Area(g)) FROM few", event("scalar_rows")]
+    for fault, reason in (("no room", None), ("never room", "16 batches on the CPU, for lack of device memory")):
+        cpu, gpu = both_ways(process, fake, statements, ["SET vibe_execution_mode = 'gpu'"], FAKE_GPU=fault)
+        assert gpu[1] == cpu[1] and gpu[3] == cpu[3]
+        for row in (gpu[2][0], gpu[4][0]):
+            assert row[1] == ("gpu" if reason is None else "cpu") and ("lack" not in row[3] if reason is None else reason in row[3])
+
+
+def test_rows_stay_on_the_cpu_by_themselves(process, fake):  # noqa: F811
+    load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "EXPLAIN SELECT sum(ST_Area(g)) FROM shapes", event("scalar_rows"),
+                            "SELECT threshold_rows, variants FROM vibe_kernels() WHERE kernel = 'scalar_rows'",
+                            "SET vibe_gpu_min_rows = 0", "EXPLAIN SELECT sum(ST_Area(g)) FROM shapes", VIBESPATIAL_GPU_FOLDER=str(fake))
+    plain, logged, kernel, _, asked = results[len(TABLES) + 1:]
+    assert "VIBE_BULK" not in plain[0][1] and "VIBE_BULK" in asked[0][1]
+    assert logged[0][:4] == ["cpu", "cpu", False, "4000 rows: the CPU is done sooner, however many there are"]
+    assert kernel == [[None, "cpu, gpu"]]
+
+
 def test_errors_are_those_of_the_function(process, fake):  # noqa: F811
     """A geometry that no function takes: seen where a row asks for it, and nowhere else"""
     tables = ["CREATE TABLE t AS SELECT i AS id, CASE WHEN i = 77 THEN 'LINESTRING (0 0, 1 nan)'::GEOMETRY ELSE ST_Point(i, i) END AS g, "

@@ -1,5 +1,6 @@
 """Spatial joins on a GPU engine whose kernels run on the host: the same rows as the CPU's, also where the device fails."""
 import os
+import re
 import subprocess
 import sys
 
@@ -140,6 +141,20 @@ def test_a_kernel_that_does_not_compile(process, fake):  # noqa: F811
     for error in (failed, failed_bulk):
         assert error.startswith("IOException") and "the fake compiler gave up" in error
     assert failed_event[0][1] == "none"
+
+
+def test_host_memory_counts(process, fake):  # noqa: F811
+    """Where memory_limit has no room for tiles they are as small as can be, and no row is lost"""
+    join = "SELECT count(*), sum(m.id) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
+    bulk = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))), count(*) FROM mixed m"
+    tiles = []
+    for fault in ("none", "large host memory"):
+        load, results = process("SET threads = 1", *TABLES, "SET vibe_execution_mode = 'cpu'", join, bulk, "SET vibe_execution_mode = 'gpu'", join,
+                                bulk, f"EXPLAIN ANALYZE {join}", VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+        cpu, cpu_bulk, _, rows, bulk_rows, plan = results[len(TABLES) + 2:]
+        assert rows == cpu and bulk_rows == cpu_bulk
+        tiles.append(int(re.search(r"(\d+) tiles", re.sub(r"[\s│]+", " ", plan[0][1]))[1]))
+    assert tiles[0] <= 4 and tiles[1] >= 15, tiles
 
 
 def test_build_side_is_kept_and_never_stale(process, fake):  # noqa: F811

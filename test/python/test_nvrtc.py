@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
 UNITS = json.loads((KERNELS / "units.json").read_text())
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
-OPERATORS = {"box_index", "knn_points", "spatial_join", "knn", "overlay", "union_agg", "scalar"}
+OPERATORS = {"box_index", "knn_points", "spatial_join", "knn", "overlay", "union_agg", "scalar_pairs", "scalar_rows"}
 ALGORITHMS = {
     "scan", "three_way_partition", "reduce", "segmented_reduce", "binary_search", "radix_sort", "merge_sort",
     "unique_by_key",

@@ -20,6 +20,9 @@ struct HostShapes {
 	std::vector<PackedShapes> packed;
 	std::vector<vibe::ShapeView> views;
 	std::vector<uint32_t> left;
+	//! Some of the WKB are points; some rows are large
+	bool has_points = false;
+	bool has_large = false;
 
 	//! All rows; the packed ones stay where they are
 	void Make(const ShapeRows &from, size_t first, size_t count, bool leave_empty) {
@@ -42,9 +45,11 @@ struct HostShapes {
 		for (size_t i = 0; i < from.count; i++) {
 			auto &row = from.wkb[i];
 			rows.push_back(vibe::WkbRow {static_cast<uint32_t>(wkb.size()), 0});
+			has_large = has_large || (row.data && row.size > ShapeRows::LARGE_WKB_BYTES);
 			if (row.data && ShapeRows::IsForDevice(row.data, row.size)) {
 				wkb.insert(wkb.end(), row.data, row.data + row.size);
 				rows[i].size = row.size;
+				has_points = has_points || ShapeRows::ArePoints(row.data);
 			} else if (row.data) {
 				rows[i].size = vibe::WkbRow::PRESENT;
 				odd.push_back(static_cast<uint32_t>(i));

@@ -144,6 +144,12 @@ struct DistanceSearch {
 	}
 };
 
+//! Which of several threads this is, that search together: each looks at some points, rings and edges
+struct Lane {
+	u32 number;
+	u32 count;
+};
+
 namespace distance_detail {
 
 VIBE_HD Box BoxOf(const Vec2 &a, const Vec2 &b) {
@@ -240,16 +246,16 @@ VIBE_HD bool InAreas(const ShapeView &s, const Vec2 &v) {
 }
 
 //! Points and edges that lie inside an area without meeting its boundary
-VIBE_HD_NOINLINE bool LiesInside(const ShapeView &s, const ShapeView &t) {
+VIBE_HD_NOINLINE bool LiesInside(const ShapeView &s, const ShapeView &t, Lane lane) {
 	if (t.element_count == 0) {
 		return false;
 	}
-	for (u32 i = 0; i < s.point_count; i++) {
+	for (u32 i = lane.number; i < s.point_count; i += lane.count) {
 		if (InAreas(t, s.points[i])) {
 			return true;
 		}
 	}
-	for (u32 r = 0; r < s.ring_count; r++) {
+	for (u32 r = lane.number; r < s.ring_count; r += lane.count) {
 		if (s.rings[r].box.Intersects(t.box) && InAreas(t, s.Vertex(s.rings[r].begin))) {
 			return true;
 		}
@@ -258,8 +264,8 @@ VIBE_HD_NOINLINE bool LiesInside(const ShapeView &s, const ShapeView &t) {
 }
 
 template <class METRIC>
-VIBE_HD_NOINLINE bool PointsAgainst(DistanceSearch<METRIC> &search, const ShapeView &s, const ShapeView &t) {
-	for (u32 i = 0; i < s.point_count; i++) {
+VIBE_HD_NOINLINE bool PointsAgainst(DistanceSearch<METRIC> &search, const ShapeView &s, const ShapeView &t, Lane lane) {
+	for (u32 i = lane.number; i < s.point_count; i += lane.count) {
 		Vec2 p = s.points[i];
 		Box box {p.x, p.y, p.x, p.y};
 		if (search.Prunes(box, t.box)) {
@@ -296,19 +302,19 @@ VIBE_HD_NOINLINE bool Descend(DistanceSearch<METRIC> &search, const ShapeView &s
 }
 
 template <class METRIC>
-VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a, const ShapeView &b) {
-	if (a.box.Intersects(b.box) && (LiesInside(a, b) || LiesInside(b, a))) {
+VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a, const ShapeView &b, Lane lane) {
+	if (a.box.Intersects(b.box) && (LiesInside(a, b, lane) || LiesInside(b, a, lane))) {
 		search.Touch();
 		return;
 	}
-	for (u32 i = 0; i < a.point_count; i++) {
+	for (u32 i = lane.number; i < a.point_count; i += lane.count) {
 		for (u32 k = 0; k < b.point_count; k++) {
 			if (search.Points(a.points[i], b.points[k])) {
 				return;
 			}
 		}
 	}
-	if (PointsAgainst(search, a, b) || PointsAgainst(search, b, a)) {
+	if (PointsAgainst(search, a, b, lane) || PointsAgainst(search, b, a, lane)) {
 		return;
 	}
 	if (a.vertex_count == 0 || b.vertex_count == 0 || Descend(search, a, b)) {
@@ -317,7 +323,14 @@ VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a,
 	const ShapeView &few = a.vertex_count <= b.vertex_count ? a : b;
 	const ShapeView &many = a.vertex_count <= b.vertex_count ? b : a;
 	EdgesVisitor<METRIC> visitor {search, few, many};
-	VisitEdges(few, 0, few.vertex_count, TestNear<METRIC> {search, many.box}, visitor);
+	// One thread takes them all at once, several take runs of them in turn
+	const u32 run = lane.count == 1 ? few.vertex_count : ShapeView::FANOUT;
+	for (u64 begin = (u64)lane.number * run; begin < few.vertex_count; begin += (u64)lane.count * run) {
+		const u64 end = begin + run < few.vertex_count ? begin + run : few.vertex_count;
+		if (VisitEdges(few, (u32)begin, (u32)end, TestNear<METRIC> {search, many.box}, visitor)) {
+			return;
+		}
+	}
 }
 
 //! A single point: what Search() makes of its shape
@@ -345,12 +358,12 @@ VIBE_HD double AtLeast(const DistanceSearch<LinearMetric> &search) {
 //! What the squares could not tell
 VIBE_HD_NOINLINE double Again(const ShapeView &a, const ShapeView &b, double limit) {
 	DistanceSearch<LinearMetric> search {Infinity(), limit, false};
-	Search(search, a, b);
+	Search(search, a, b, Lane {0, 1});
 	return AtLeast(search);
 }
 
-VIBE_HD_NOINLINE double PointAgain(const Vec2 &p, const ShapeView &s, double limit) {
-	DistanceSearch<LinearMetric> search {Infinity(), limit, false};
+VIBE_HD_NOINLINE double PointAgain(const Vec2 &p, const ShapeView &s) {
+	DistanceSearch<LinearMetric> search {Infinity(), -1.0, false};
 	SearchPoint(search, p, s);
 	return AtLeast(search);
 }
@@ -366,25 +379,35 @@ VIBE_HD double PointDistance(const Vec2 &p, const Vec2 &q) {
 	return LinearMetric::Length(p.x - q.x, p.y - q.y);
 }
 
-//! Distance of two shapes, both not empty. With a limit (-1: none): some value at most the limit when the distance is at most
-//! that, and else some value above it.
-VIBE_HD double ShapeDistance(const ShapeView &a, const ShapeView &b, double limit) {
+//! ShapeDistance() by several threads: what one of them finds. With the least of all `best` of them, and `touching` where one has
+//! it, FinishDistance() is what ShapeDistance() would be.
+VIBE_HD DistanceSearch<SquareMetric> SearchDistance(const ShapeView &a, const ShapeView &b, double limit, Lane lane) {
 	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(limit), limit, false};
-	distance_detail::Search(search, a, b);
+	distance_detail::Search(search, a, b, lane);
+	return search;
+}
+
+VIBE_HD double FinishDistance(const DistanceSearch<SquareMetric> &search, const ShapeView &a, const ShapeView &b) {
 	if (search.touching) {
 		return 0.0;
 	}
 	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
 		return Sqrt(search.best);
 	}
-	return distance_detail::Again(a, b, limit);
+	return distance_detail::Again(a, b, search.limit);
+}
+
+//! Distance of two shapes, both not empty. With a limit (-1: none): some value at most the limit when the distance is at most
+//! that, and else some value above it.
+VIBE_HD double ShapeDistance(const ShapeView &a, const ShapeView &b, double limit) {
+	return FinishDistance(SearchDistance(a, b, limit, Lane {0, 1}), a, b);
 }
 
 //! Distance of two shapes, both not empty, where it is at most `bound`; else some value above that. What a search for the
 //! nearest asks for: parts that are too far to matter are passed over.
 VIBE_HD double ShapeDistanceWithin(const ShapeView &a, const ShapeView &b, double bound) {
 	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(bound), -1.0, false};
-	distance_detail::Search(search, a, b);
+	distance_detail::Search(search, a, b, Lane {0, 1});
 	if (search.touching) {
 		return 0.0;
 	}
@@ -394,20 +417,7 @@ VIBE_HD double ShapeDistanceWithin(const ShapeView &a, const ShapeView &b, doubl
 	return distance_detail::Again(a, b, -1.0);
 }
 
-//! Distance of a point and a shape that is not empty: the same value as that of the point's shape
-VIBE_HD double PointShapeDistance(const Vec2 &p, const ShapeView &s, double limit) {
-	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(limit), limit, false};
-	distance_detail::SearchPoint(search, p, s);
-	if (search.touching) {
-		return 0.0;
-	}
-	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
-		return Sqrt(search.best);
-	}
-	return distance_detail::PointAgain(p, s, limit);
-}
-
-//! As ShapeDistanceWithin
+//! As ShapeDistanceWithin, of a point and a shape that is not empty
 VIBE_HD double PointShapeDistanceWithin(const Vec2 &p, const ShapeView &s, double bound) {
 	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(bound), -1.0, false};
 	distance_detail::SearchPoint(search, p, s);
@@ -417,7 +427,7 @@ VIBE_HD double PointShapeDistanceWithin(const Vec2 &p, const ShapeView &s, doubl
 	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
 		return Sqrt(search.best);
 	}
-	return distance_detail::PointAgain(p, s, -1.0);
+	return distance_detail::PointAgain(p, s);
 }
 
 } // namespace vibe

@@ -37,6 +37,12 @@ struct SideView {
 //! The dimension of a shape of which only the box is known: a pair that needs more of it stays open
 constexpr int DIMENSION_UNKNOWN = 3;
 
+//! Has a pair more vertices than one thread should walk? Of shapes that are known and not EMPTY.
+VIBE_HD bool AreLarge(const ShapeView &a, const ShapeView &b, u32 max_vertices) {
+	return (u64)a.vertex_count + b.vertex_count > max_vertices && a.dimension >= 0 && b.dimension >= 0 &&
+	       a.dimension != DIMENSION_UNKNOWN && b.dimension != DIMENSION_UNKNOWN;
+}
+
 //! A row with its shape, wherever that lies
 struct SideRow {
 	ShapeView made;

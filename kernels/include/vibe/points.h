@@ -15,24 +15,6 @@ VIBE_HD Location LocateInShape(const ShapeView &s, const Vec2 &p) {
 	return s.element_count > 0 ? LocateInElement(s, 0, p) : LocateBesideAreas(s, p);
 }
 
-//! Where a point lies in the area of a POLYGON or MULTIPOLYGON whose shells have an area, straight from its rings
-VIBE_HD Location LocateInRings(const GeometryView &view, const Vec2 &p) {
-	RayCounter counter {p, false, false};
-	for (u32 part = view.part_begin; part < view.part_end; part++) {
-		if (view.part_family[part] != FAMILY_POLYGON) {
-			continue;
-		}
-		for (u32 ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-			for (u32 i = view.ring_start[ring]; i + 1 < view.ring_start[ring + 1]; i++) {
-				if (counter.Add(view.Vertex(i), view.Vertex(i + 1))) {
-					return LOC_BOUNDARY;
-				}
-			}
-		}
-	}
-	return counter.odd ? LOC_INTERIOR : LOC_EXTERIOR;
-}
-
 //! The matrix of points (a shape of nothing else) and a shape that is not mixed, neither of them EMPTY
 VIBE_HD Matrix PointsMatrix(const ShapeView &points, const ShapeView &s) {
 	Matrix matrix = Cell(LOC_EXTERIOR, LOC_EXTERIOR, 2);
@@ -56,6 +38,16 @@ VIBE_HD Matrix PointsMatrix(const ShapeView &points, const ShapeView &s) {
 		}
 	}
 	return matrix;
+}
+
+//! Nothing but points, and not more than so many
+VIBE_HD bool ArePoints(const ShapeView &s, u32 most) {
+	return s.dimension == 0 && s.vertex_count == 0 && !s.mixed && s.point_count <= most;
+}
+
+//! Does PointsHold() decide about two shapes, one of which is points?
+VIBE_HD bool PointsDecide(const ShapeView &a, const ShapeView &b, u32 max_points) {
+	return (ArePoints(a, max_points) && !b.mixed) || (ArePoints(b, max_points) && !a.mixed);
 }
 
 //! predicate(points, s), or predicate(s, points); open for a mixed shape

@@ -255,50 +255,6 @@ private:
 	bool failed;
 };
 
-enum WkbStatus : u32 {
-	WKB_OK = 0,
-	//! Not to be read: the CPU engine words the error
-	WKB_MALFORMED = 1,
-	//! An X or Y is NaN or infinite
-	WKB_NOT_FINITE = 2
-};
-
-//! The XY box of all vertices; a NaN never enters it
-struct WkbBoundsWalker {
-	Box box;
-	bool finite;
-
-	VIBE_HD void Row(const WkbKind &) {
-	}
-	VIBE_HD void Node(WkbType, u32) {
-	}
-	VIBE_HD void Part(Family) {
-	}
-	VIBE_HD void Ring(u32 count, const u8 *coords, u64 stride) {
-		// Vertices in turn to two boxes, as on the CPU: of 0 and -0 the first is kept, so the order shows in the bits
-		Box odd = Box::Empty();
-		for (u32 i = 0; i < count; i++, coords += stride) {
-			double x = LoadDouble(coords), y = LoadDouble(coords + 8);
-			finite = finite && IsFinite(x) && IsFinite(y);
-			if (i % 2 == 0) {
-				box.Add(x, y);
-			} else {
-				odd.Add(x, y);
-			}
-		}
-		box.Add(odd);
-	}
-};
-
-//! The XY box of a geometry, EMPTY for what is malformed or has no vertices
-VIBE_HD WkbStatus WkbBox(const u8 *data, u64 size, Box &box) {
-	WkbReader reader(data, size);
-	WkbBoundsWalker walker {Box::Empty(), true};
-	WalkWkb(reader, walker);
-	box = reader.Failed() ? Box::Empty() : walker.box;
-	return reader.Failed() ? WKB_MALFORMED : walker.finite ? WKB_OK : WKB_NOT_FINITE;
-}
-
 //! How much of each column a geometry takes
 struct WkbCounts {
 	u32 nodes;
@@ -394,6 +350,12 @@ struct WkbWriter {
 		Bytes(&x, sizeof(x));
 		Bytes(&y, sizeof(y));
 	}
+	//! That of POINT EMPTY
+	VIBE_HD void EmptyVertex() {
+		const u64 quiet = 0x7ff8000000000000ULL;
+		Bytes(&quiet, sizeof(quiet));
+		Bytes(&quiet, sizeof(quiet));
+	}
 	VIBE_HD void Vertices(const RowsView &rows, u32 begin, u32 end) {
 		for (u32 i = begin; out && i < end; i++) {
 			Vertex(rows.x[i], rows.y[i]);
@@ -424,9 +386,7 @@ struct WkbWriter {
 			if (type == WKB_LINESTRING) {
 				Count(last - first);
 			} else if (first == last) {
-				const u64 quiet = 0x7ff8000000000000ULL;
-				Bytes(&quiet, sizeof(quiet));
-				Bytes(&quiet, sizeof(quiet));
+				EmptyVertex();
 			}
 			Vertices(rows, first, last);
 		}

@@ -1,5 +1,6 @@
 #include "duckdb/operators/bulk_logical.hpp"
 
+#include "duckdb/function_builder.hpp"
 #include "duckdb/operators/bulk_physical.hpp"
 #include "duckdb/operators/spatial_condition.hpp"
 #include "duckdb/planner/expression/bound_constant_expression.hpp"
@@ -8,7 +9,7 @@
 
 namespace duckdb {
 
-using vibespatial::PairwiseTask;
+using vibespatial::BulkTask;
 
 LogicalBulk::LogicalBulk(idx_t table_index, unique_ptr<LogicalOperator> child) : table_index(table_index) {
 	estimated_cardinality = child->estimated_cardinality;
@@ -67,12 +68,39 @@ bool IsConstantGeometry(const Expression &argument) {
 	       !argument.Cast<BoundConstantExpression>().value.IsNull();
 }
 
-bool FindPairwiseTask(const Expression &call, PairwiseTask &task) {
+//! A function of one geometry
+static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task) {
+	static constexpr struct {
+		const char *name;
+		BulkTask::Kind kind;
+	} TASKS[] = {{"area", BulkTask::AREA},
+	             {"length", BulkTask::LENGTH},
+	             {"perimeter", BulkTask::PERIMETER},
+	             {"centroid", BulkTask::CENTROID},
+	             {"flipcoordinates", BulkTask::FLIP}};
+	if (!SqlFunction::IsOurs(function.function) || function.children[0]->IsFoldable() ||
+	    function.children[0]->return_type.id() != LogicalTypeId::GEOMETRY) {
+		return false;
+	}
+	auto name = SpatialFunctionName(function.function.name);
+	for (auto &known : TASKS) {
+		if (name == known.name) {
+			task.kind = known.kind;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool FindBulkTask(const Expression &call, BulkTask &task) {
 	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
 		return false;
 	}
 	auto &function = call.Cast<BoundFunctionExpression>();
 	auto count = function.children.size();
+	if (count == 1) {
+		return FindRowTask(function, task);
+	}
 	// `spatial` has functions of the same names
 	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(function.bind_info.get())) {
 		return false;
@@ -90,10 +118,10 @@ bool FindPairwiseTask(const Expression &call, PairwiseTask &task) {
 	}
 	auto name = SpatialFunctionName(function.function.name);
 	if (count == 2 && FindSpatialPredicate(name, task.predicate)) {
-		task.kind = PairwiseTask::RELATE;
+		task.kind = BulkTask::RELATE;
 		return true;
 	}
-	task.kind = count == 2 ? PairwiseTask::DISTANCE : PairwiseTask::WITHIN;
+	task.kind = count == 2 ? BulkTask::DISTANCE : BulkTask::WITHIN;
 	return name == (count == 2 ? "distance" : "dwithin");
 }
 

@@ -6,12 +6,12 @@
 #include "duckdb.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
-#include "engine/gpu_pairwise.hpp"
+#include "engine/gpu_bulk.hpp"
 
 namespace duckdb {
 
-//! VIBE_BULK: columns of its child, and one for each call of a function of two geometries, whose rows are computed many at a time.
-//! The calls are its expressions.
+//! VIBE_BULK: columns of its child, and one for each call of a function of one geometry or two, whose rows are computed many at a
+//! time. The calls are its expressions, all of one kernel.
 class LogicalBulk : public LogicalExtensionOperator {
 public:
 	LogicalBulk(idx_t table_index, unique_ptr<LogicalOperator> child);
@@ -34,13 +34,13 @@ protected:
 	void ResolveTypes() override;
 };
 
-//! What a call asks of its two geometries, one of which may be a constant; false for all but our own functions
-bool FindPairwiseTask(const Expression &call, vibespatial::PairwiseTask &task);
+//! What a call asks of its geometries, one of two may be a constant; false for all but our own functions
+bool FindBulkTask(const Expression &call, vibespatial::BulkTask &task);
 
 //! An argument with the same geometry in all rows
 bool IsConstantGeometry(const Expression &argument);
 
-//! Puts VIBE_BULK below filters, projections and aggregates over as many rows as the GPU is for; returns whether it did
-bool PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);
+//! Puts VIBE_BULK below filters, projections and aggregates over as many rows as the GPU is for, and asks for its kernels
+void PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);
 
 } // namespace duckdb

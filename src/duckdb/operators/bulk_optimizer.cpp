@@ -26,24 +26,30 @@ public:
 		}
 		switch (op->type) {
 		case LogicalOperatorType::LOGICAL_FILTER:
-			Filter(op->Cast<LogicalFilter>());
+			for (auto kernel : KERNELS) {
+				Filter(op->Cast<LogicalFilter>(), kernel);
+			}
 			break;
 		case LogicalOperatorType::LOGICAL_PROJECTION:
 		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
 			PruneFilter(*op);
-			Expressions(*op);
+			for (auto kernel : KERNELS) {
+				Expressions(*op, kernel);
+			}
 			break;
 		default:
 			break;
 		}
 	}
 
-	bool any = false;
-
 private:
+	//! An operator has calls of one of them; those of pairs come first, since their arguments may be calls of the other
+	static constexpr const char *KERNELS[] = {"scalar_pairs", "scalar_rows"};
+
 	//! The calls in an expression that is computed for every row: not what an arm of a CASE or the like asks for
-	static void FindCalls(unique_ptr<Expression> &expr, vector<reference<unique_ptr<Expression>>> &calls) {
-		vibespatial::PairwiseTask task;
+	static void FindCalls(unique_ptr<Expression> &expr, const char *kernel,
+	                      vector<reference<unique_ptr<Expression>>> &calls) {
+		vibespatial::BulkTask task;
 		switch (expr->GetExpressionClass()) {
 		case ExpressionClass::BOUND_CASE:
 		case ExpressionClass::BOUND_SUBQUERY:
@@ -62,23 +68,25 @@ private:
 			}
 			break;
 		default:
-			if (FindPairwiseTask(*expr, task)) {
+			if (FindBulkTask(*expr, task) && strcmp(task.Kernel(), kernel) == 0) {
 				calls.push_back(expr);
 				return;
 			}
 		}
-		ExpressionIterator::EnumerateChildren(*expr, [&](unique_ptr<Expression> &child) { FindCalls(child, calls); });
+		ExpressionIterator::EnumerateChildren(*expr,
+		                                      [&](unique_ptr<Expression> &child) { FindCalls(child, kernel, calls); });
 	}
 
-	bool GoesToDevice(LogicalOperator &input) {
+	bool GoesToDevice(LogicalOperator &input, const char *kernel) {
 		auto rows = input.has_estimated_cardinality ? input.estimated_cardinality : input.EstimateCardinality(context);
 		OperatorDispatch dispatch(context, "VIBE_BULK");
 		auto decision =
-		    vibespatial::Decide(dispatch.Mode(), vibespatial::FindKernel("scalar_pairs"), rows, GetGpuMinRows(context));
+		    vibespatial::Decide(dispatch.Mode(), vibespatial::FindKernel(kernel), rows, GetGpuMinRows(context));
 		if (decision.selected != vibespatial::ExecutionMode::GPU) {
-			dispatch.LogCpu("scalar_pairs", decision, rows);
+			dispatch.LogCpu(kernel, decision, rows);
 			return false;
 		}
+		OperatorDispatch::RequestKernels(context, kernel, "VIBE_BULK");
 		return true;
 	}
 
@@ -100,7 +108,6 @@ private:
 			}
 			call = std::move(column);
 		}
-		any = true;
 		return bulk;
 	}
 
@@ -113,11 +120,11 @@ private:
 		return used;
 	}
 
-	void Expressions(LogicalOperator &op) {
+	void Expressions(LogicalOperator &op, const char *kernel) {
 		vector<reference<unique_ptr<Expression>>> calls;
-		LogicalOperatorVisitor::EnumerateExpressions(op,
-		                                             [&](unique_ptr<Expression> *expr) { FindCalls(*expr, calls); });
-		if (calls.empty() || !GoesToDevice(*op.children[0])) {
+		LogicalOperatorVisitor::EnumerateExpressions(
+		    op, [&](unique_ptr<Expression> *expr) { FindCalls(*expr, kernel, calls); });
+		if (calls.empty() || !GoesToDevice(*op.children[0], kernel)) {
 			return;
 		}
 		auto bulk = Take(std::move(op.children[0]), calls);
@@ -131,7 +138,7 @@ private:
 		op.children[0] = std::move(bulk);
 	}
 
-	void Filter(LogicalFilter &filter) {
+	void Filter(LogicalFilter &filter, const char *kernel) {
 		vector<unique_ptr<Expression>> conjuncts, with_calls, rest;
 		for (auto &expr : filter.expressions) {
 			conjuncts.push_back(expr->Copy());
@@ -140,10 +147,10 @@ private:
 		vector<reference<unique_ptr<Expression>>> calls;
 		for (auto &conjunct : conjuncts) {
 			calls.clear();
-			FindCalls(conjunct, calls);
+			FindCalls(conjunct, kernel, calls);
 			(calls.empty() ? rest : with_calls).push_back(std::move(conjunct));
 		}
-		if (with_calls.empty() || !GoesToDevice(*filter.children[0])) {
+		if (with_calls.empty() || !GoesToDevice(*filter.children[0], kernel)) {
 			return;
 		}
 		auto outputs = filter.GetColumnBindings();
@@ -159,7 +166,7 @@ private:
 		filter.expressions = std::move(with_calls);
 		calls.clear();
 		for (auto &expr : filter.expressions) {
-			FindCalls(expr, calls);
+			FindCalls(expr, kernel, calls);
 		}
 		filter.children[0] = Take(std::move(input), calls);
 		SetOutputs(filter, outputs);
@@ -210,10 +217,8 @@ private:
 
 } // namespace
 
-bool PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan) {
-	BulkRewriter rewriter(context, binder);
-	rewriter.Rewrite(plan);
-	return rewriter.any;
+void PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan) {
+	BulkRewriter(context, binder).Rewrite(plan);
 }
 
 } // namespace duckdb

@@ -13,12 +13,11 @@ namespace duckdb {
 //===----------------------------------------------------------------------===//
 PhysicalBulk::PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBulk &bulk, PhysicalOperator &child)
     : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, bulk.types, bulk.estimated_cardinality),
-      calls(std::move(bulk.expressions)), columns(bulk.columns), buffered_columns(child.types.size()),
-      planned_engine(DeviceBulk::DescribePlan(context, child.estimated_cardinality)) {
+      calls(std::move(bulk.expressions)), columns(bulk.columns), buffered_columns(child.types.size()) {
 	children.push_back(child);
 	for (auto &call : calls) {
 		tasks.emplace_back();
-		if (!FindPairwiseTask(*call, tasks.back())) {
+		if (!FindBulkTask(*call, tasks.back())) {
 			throw InternalException("VIBE_BULK: a call that is none");
 		}
 		ExpressionIterator::VisitExpression<BoundReferenceExpression>(
@@ -27,6 +26,7 @@ PhysicalBulk::PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBu
 	for (auto column : columns) {
 		buffered_columns[column] = true;
 	}
+	planned_engine = DeviceBulk::DescribePlan(context, tasks[0].Kernel(), child.estimated_cardinality);
 }
 
 string PhysicalBulk::GetName() const {

@@ -15,9 +15,9 @@ class PhysicalBulk : public PhysicalOperator {
 public:
 	PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBulk &bulk, PhysicalOperator &child);
 
-	//! The calls, and what they ask
+	//! The calls, and what they ask: all of one kernel
 	vector<unique_ptr<Expression>> calls;
-	vector<vibespatial::PairwiseTask> tasks;
+	vector<vibespatial::BulkTask> tasks;
 	//! Columns of the child that come out, before those of the calls
 	vector<idx_t> columns;
 	//! Those, and the ones that the calls read

@@ -16,6 +16,15 @@ public:
 	~CountedMemory() {
 		manager.FreeReservedMemory(size);
 	}
+	//! False, with nothing changed, where there is not so much
+	bool TryResize(idx_t bytes) {
+		try {
+			Resize(bytes);
+		} catch (const OutOfMemoryException &) {
+			return false;
+		}
+		return true;
+	}
 	void Resize(idx_t bytes) {
 		if (bytes > size) {
 			manager.ReserveMemory(bytes - size);

@@ -14,20 +14,21 @@
 
 namespace duckdb {
 
+using vibespatial::BulkSide;
+using vibespatial::BulkTask;
 using vibespatial::DispatchLog;
 using vibespatial::ExecutionMode;
 using vibespatial::GpuError;
 using vibespatial::GpuMemoryError;
-using vibespatial::PairwiseSide;
-using vibespatial::PairwiseTask;
 
 using Clock = std::chrono::steady_clock;
 
-static constexpr const char *KERNEL = "scalar_pairs";
 //! Rows of a batch: of points alone, with other geometries and their bytes
 static constexpr idx_t POINT_ROWS = 64 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_BYTES = 32 << 20;
+//! Batches that are too large for the device are halved so often
+static constexpr idx_t MAX_HALVES = 4;
 
 //===----------------------------------------------------------------------===//
 // The operator
@@ -48,13 +49,14 @@ void DeviceBulk::Start() {
 	if (started) {
 		return;
 	}
-	event = NewEvent(KERNEL);
-	auto needs = vibespatial::KernelNeeds("scalar");
+	auto kernel = op.tasks[0].Kernel();
+	event = NewEvent(kernel);
+	auto needs = vibespatial::KernelNeeds(kernel);
 	if (mode == ExecutionMode::GPU) {
 		vibespatial::GpuRuntime::Get().StartInBackground(needs, operator_name);
 	}
-	event.wait_ms = WaitForDevice(KERNEL);
-	decision = vibespatial::Decide(mode, vibespatial::FindKernel(KERNEL), op.children[0].get().estimated_cardinality,
+	event.wait_ms = WaitForDevice(kernel);
+	decision = vibespatial::Decide(mode, vibespatial::FindKernel(kernel), op.children[0].get().estimated_cardinality,
 	                               GetGpuMinRows(context));
 	event.selected = ToText(decision.selected);
 	event.reason = decision.reason;
@@ -72,8 +74,8 @@ void DeviceBulk::Start() {
 	started = true;
 }
 
-std::unique_ptr<vibespatial::GpuPairwise> DeviceBulk::NewPairwise(const PairwiseTask &task) {
-	return decision.engine->NewPairwise(task);
+std::unique_ptr<vibespatial::GpuBulk> DeviceBulk::NewBulk(const BulkTask &task) {
+	return decision.engine->NewBulk(task);
 }
 
 void DeviceBulk::Fail(const std::exception &error) {
@@ -121,9 +123,9 @@ void DeviceBulk::Finish() {
 	DispatchLog::Get().Add(event);
 }
 
-string DeviceBulk::DescribePlan(ClientContext &context, idx_t rows) {
+string DeviceBulk::DescribePlan(ClientContext &context, const char *kernel, idx_t rows) {
 	auto decision =
-	    vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(KERNEL), rows, GetGpuMinRows(context));
+	    vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), rows, GetGpuMinRows(context));
 	return string(ToText(decision.selected)) + " (" + decision.reason + ")";
 }
 
@@ -154,9 +156,9 @@ bool BulkRows::ArePoints(DataChunk &input) {
 	idx_t first = 0;
 	for (idx_t i = 0; i < op.calls.size(); i++) {
 		auto &children = op.calls[i]->Cast<BoundFunctionExpression>().children;
-		for (idx_t side = 0; side < 2; side++) {
+		for (idx_t side = 0; side < (op.tasks[i].IsOfPairs() ? 2 : 1); side++) {
 			bool is_constant = IsConstantGeometry(*children[side]);
-			if (is_constant && op.tasks[i].kind == PairwiseTask::RELATE) {
+			if (is_constant && op.tasks[i].kind == BulkTask::RELATE) {
 				continue;
 			}
 			UnifiedVectorFormat format;
@@ -194,7 +196,8 @@ void BulkRows::Execute(DataChunk &input, DataChunk &output) {
 // A batch
 //===----------------------------------------------------------------------===//
 BulkBatch::BulkBatch(ClientContext &context, const PhysicalBulk &op, DeviceBulk &device, BulkRows &rows)
-    : context(context), op(op), device(device), rows(rows), calls(op.calls.size()) {
+    : context(context), op(op), device(device), rows(rows), calls(op.calls.size()), kept(context, op.buffered_columns),
+      memory(context) {
 }
 
 BulkBatch::~BulkBatch() = default;
@@ -205,6 +208,9 @@ bool BulkBatch::IsFull() const {
 	for (auto &call : calls) {
 		points &= call.left.IsPoints() && call.right.IsPoints();
 		bytes += call.left.Bytes() + call.right.Bytes();
+	}
+	if (!has_room) {
+		return true;
 	}
 	return points ? count >= POINT_ROWS : count >= SHAPE_ROWS || bytes >= SHAPE_BYTES;
 }
@@ -222,21 +228,40 @@ void BulkBatch::Clear() {
 		call.is_null.clear();
 		call.own_rows.clear();
 		call.launched = false;
+		call.geometries.clear();
+		call.heap.Destroy();
 	}
-	for (auto &chunk : chunks) {
-		chunk->Reset();
-	}
+	kept.Clear();
+	has_room = true;
 }
 
 void BulkBatch::Add(DataChunk &input) {
 	auto &arguments = rows.Arguments(input);
 	idx_t first = 0;
 	for (idx_t i = 0; i < calls.size(); i++) {
-		AddRows(i, arguments, first);
+		if (op.tasks[i].IsOfPairs()) {
+			AddPairs(i, arguments, first);
+		} else {
+			AddRows(i, arguments.data[first], arguments.size());
+		}
 		first += op.calls[i]->Cast<BoundFunctionExpression>().children.size();
 	}
-	Collect(input);
+	kept.Add(input, 0, input.size(), count);
 	count += input.size();
+	CountMemory();
+}
+
+void BulkBatch::CountMemory() {
+	//! DuckDB is told of so much at a time
+	constexpr idx_t STEP = 256 << 10;
+	auto bytes = kept.Bytes();
+	for (auto &call : calls) {
+		bytes += call.left.OwnBytes() + call.right.OwnBytes() + call.limits.capacity() * sizeof(double) +
+		         call.answers.capacity() + call.numbers.capacity() * sizeof(double) +
+		         call.geometries.capacity() * sizeof(string_t) + call.heap.AllocationSize() +
+		         (call.device ? call.device->HostBytes() : 0);
+	}
+	has_room = memory.TryResize((bytes + STEP - 1) / STEP * STEP);
 }
 
 //! Memory that the device reads, where there is one
@@ -244,7 +269,7 @@ void BulkBatch::Prepare(idx_t number) {
 	auto &call = calls[number];
 	if (!call.device && device.IsActive()) {
 		try {
-			call.device = device.NewPairwise(op.tasks[number]);
+			call.device = device.NewBulk(op.tasks[number]);
 		} catch (const GpuError &error) {
 			device.Fail(error);
 		}
@@ -266,11 +291,11 @@ void BulkBatch::Prepare(idx_t number) {
 	call.right.Clear(memory_of(false));
 }
 
-void BulkBatch::AddRows(idx_t number, DataChunk &arguments, idx_t first) {
+void BulkBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
 	auto &call = calls[number];
 	auto &children = op.calls[number]->Cast<BoundFunctionExpression>().children;
 	bool left_varies = !IsConstantGeometry(*children[0]), right_varies = !IsConstantGeometry(*children[1]);
-	bool has_limit = op.tasks[number].kind == PairwiseTask::WITHIN;
+	bool has_limit = op.tasks[number].kind == BulkTask::WITHIN;
 	UnifiedVectorFormat left, right, limit;
 	arguments.data[first].ToUnifiedFormat(arguments.size(), left);
 	arguments.data[first + 1].ToUnifiedFormat(arguments.size(), right);
@@ -309,8 +334,32 @@ void BulkBatch::AddRows(idx_t number, DataChunk &arguments, idx_t first) {
 	}
 }
 
+void BulkBatch::AddRows(idx_t number, Vector &argument, idx_t size) {
+	auto &call = calls[number];
+	if (count == 0) {
+		Prepare(number);
+		call.left.BeginShapes();
+	}
+	UnifiedVectorFormat format;
+	argument.ToUnifiedFormat(size, format);
+	auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
+	for (idx_t i = 0; i < size; i++) {
+		auto at = format.sel->get_index(i);
+		bool is_null = !format.validity.RowIsValid(at);
+		call.is_null.push_back(is_null);
+		if (!is_null && op.tasks[number].IsForDevice(WkbData(geometries[at]), geometries[at].GetSize())) {
+			call.left.AddWkb(WkbData(geometries[at]), geometries[at].GetSize());
+			continue;
+		}
+		call.left.AddNothing();
+		if (!is_null) {
+			call.own_rows.push_back(NumericCast<uint32_t>(count + i));
+		}
+	}
+}
+
 //! False for a geometry that the device shall not see: the function says what it is, or what is wrong with it
-bool BulkBatch::AddGeometry(PairwiseSide &side, const string_t &wkb) {
+bool BulkBatch::AddGeometry(BulkSide &side, const string_t &wkb) {
 	auto data = WkbData(wkb);
 	vibe::Vec2 point;
 	if (vibespatial::TryReadPoint(data, wkb.GetSize(), point)) {
@@ -334,38 +383,30 @@ bool BulkBatch::AddGeometry(PairwiseSide &side, const string_t &wkb) {
 	return false;
 }
 
-void BulkBatch::Collect(DataChunk &input) {
-	auto at = count;
-	idx_t begin = 0;
-	while (begin < input.size()) {
-		auto number = at / STANDARD_VECTOR_SIZE, offset = at % STANDARD_VECTOR_SIZE;
-		if (number == chunks.size()) {
-			auto chunk = make_uniq<DataChunk>();
-			chunk->Initialize(Allocator::Get(context), input.GetTypes(), op.buffered_columns);
-			chunks.push_back(std::move(chunk));
-		}
-		auto &chunk = *chunks[number];
-		auto some = MinValue<idx_t>(input.size() - begin, STANDARD_VECTOR_SIZE - offset);
-		for (idx_t column = 0; column < input.ColumnCount(); column++) {
-			if (op.buffered_columns[column]) {
-				VectorOperations::Copy(input.data[column], chunk.data[column], begin + some, begin, offset);
-			}
-		}
-		chunk.SetCardinality(offset + some);
-		at += some;
-		begin += some;
+vibespatial::BulkInput BulkBatch::Input(idx_t number, idx_t first, idx_t size) const {
+	auto &call = calls[number];
+	auto &children = op.calls[number]->Cast<BoundFunctionExpression>().children;
+	vibespatial::BulkInput input;
+	input.first = first;
+	input.count = size;
+	input.left = &call.left;
+	if (op.tasks[number].IsOfPairs()) {
+		input.right = &call.right;
+		input.left_is_constant = IsConstantGeometry(*children[0]);
+		input.right_is_constant = IsConstantGeometry(*children[1]);
 	}
+	input.limits = call.limits.empty() ? nullptr : call.limits.data();
+	return input;
 }
 
 void BulkBatch::Launch() {
 	for (idx_t i = 0; i < calls.size() && device.IsActive(); i++) {
 		auto &call = calls[i];
 		try {
-			call.device->Begin(vibespatial::PairwiseInput {count, &call.left, &call.right,
-			                                               call.limits.empty() ? nullptr : call.limits.data()});
+			call.device->Begin(Input(i, 0, count));
 			call.launched = true;
 		} catch (const GpuMemoryError &) {
-			device.AddForLackOfMemory();
+			// Finish() tries with less
 		} catch (const GpuError &error) {
 			device.Fail(error);
 		}
@@ -375,53 +416,87 @@ void BulkBatch::Launch() {
 void BulkBatch::Finish() {
 	for (idx_t i = 0; i < calls.size(); i++) {
 		auto &call = calls[i];
-		bool is_distance = op.tasks[i].kind == PairwiseTask::DISTANCE;
-		call.answers.assign(is_distance ? 0 : count, 0);
-		call.distances.assign(is_distance ? count : 0, 0);
-		bool done = false;
+		auto &task = op.tasks[i];
+		call.answers.assign(task.GivesNumbers() || task.GivesGeometries() ? 0 : count, 0);
+		call.numbers.assign(task.GivesNumbers() ? count : 0, 0);
+		call.geometries.assign(task.GivesGeometries() ? count : 0, string_t());
 		if (call.launched) {
 			call.launched = false;
 			try {
-				auto &result = call.device->Finish();
-				done = true;
-				Use(i, result);
+				Use(i, call.device->Finish(), 0, count);
 			} catch (const GpuMemoryError &) {
-				device.AddForLackOfMemory();
+				RunHalves(i, 0, count, 0);
 			} catch (const GpuError &error) {
 				device.Fail(error);
+				RunOnCpu(i, 0, count);
 			}
+		} else {
+			RunHalves(i, 0, count, 0);
 		}
-		if (!done) {
-			vector<uint32_t> all(count);
-			for (idx_t row = 0; row < count; row++) {
-				all[row] = NumericCast<uint32_t>(row);
-			}
-			RunOnCpu(i, all);
+	}
+	CountMemory();
+}
+
+void BulkBatch::RunHalves(idx_t number, idx_t first, idx_t size, idx_t depth) {
+	bool is_active = device.IsActive();
+	if (depth >= MAX_HALVES || size < 2 || !is_active) {
+		RunOnCpu(number, first, size);
+		if (is_active) {
+			device.AddForLackOfMemory();
+		}
+		return;
+	}
+	for (auto half : {idx_t(0), size / 2}) {
+		auto begin = first + half, some = half == 0 ? size / 2 : size - size / 2;
+		try {
+			CancelPoll(context)();
+			calls[number].device->Begin(Input(number, begin, some));
+			Use(number, calls[number].device->Finish(), begin, some);
+		} catch (const GpuMemoryError &) {
+			RunHalves(number, begin, some, depth + 1);
+		} catch (const GpuError &error) {
+			device.Fail(error);
+			RunOnCpu(number, begin, some);
 		}
 	}
 }
 
-void BulkBatch::Use(idx_t number, const vibespatial::PairwiseResult &result) {
+void BulkBatch::Use(idx_t number, const vibespatial::BulkResult &result, idx_t first, idx_t size) {
 	auto &call = calls[number];
+	bool is_distance = op.tasks[number].kind == BulkTask::DISTANCE;
 	vector<uint32_t> left_over;
-	idx_t next_own = 0;
-	for (idx_t row = 0; row < count; row++) {
-		bool own = next_own < call.own_rows.size() && call.own_rows[next_own] == row;
-		next_own += own;
+	auto own = std::lower_bound(call.own_rows.begin(), call.own_rows.end(), first);
+	for (idx_t i = 0; i < size; i++) {
+		auto row = first + i;
+		bool is_own = own != call.own_rows.end() && *own == row;
+		own += is_own;
 		if (call.is_null[row]) {
 			continue;
 		}
-		if (own || result.results[row] == vibe::PAIR_OPEN) {
+		if (is_own || result.results[i] == vibe::PAIR_OPEN) {
 			left_over.push_back(NumericCast<uint32_t>(row));
-		} else if (result.distances) {
-			auto distance = result.distances[row];
-			call.distances[row] = distance == distance ? distance : 0;
-		} else {
-			call.answers[row] = result.results[row] == vibe::PAIR_TRUE;
+		} else if (!call.answers.empty()) {
+			call.answers[row] = result.results[i] == vibe::PAIR_TRUE;
+		} else if (!call.geometries.empty()) {
+			auto begin = result.wkb_begin[i], end = result.wkb_begin[i + 1];
+			call.geometries[row] =
+			    call.heap.AddBlob(const_char_ptr_cast(result.wkb + begin), NumericCast<idx_t>(end - begin));
+		} else if (result.numbers[i] == result.numbers[i]) {
+			call.numbers[row] = result.numbers[i];
+		} else if (!is_distance) {
+			left_over.push_back(NumericCast<uint32_t>(row)); // whose NaN it is the CPU knows
 		}
 	}
-	device.AddDone(count, left_over.size(), result.times);
+	device.AddDone(size, left_over.size(), result.times);
 	RunOnCpu(number, left_over);
+}
+
+void BulkBatch::RunOnCpu(idx_t number, idx_t first, idx_t size) {
+	vector<uint32_t> all(size);
+	for (idx_t i = 0; i < size; i++) {
+		all[i] = NumericCast<uint32_t>(first + i);
+	}
+	RunOnCpu(number, all);
 }
 
 void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
@@ -431,7 +506,7 @@ void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
 	for (idx_t begin = 0, end = 0; begin < some.size(); begin = end) {
 		poll();
 		auto chunk_number = some[begin] / STANDARD_VECTOR_SIZE;
-		auto &chunk = *chunks[chunk_number];
+		auto &chunk = kept.Chunk(chunk_number);
 		SelectionVector selection(STANDARD_VECTOR_SIZE);
 		for (end = begin; end < some.size() && some[end] / STANDARD_VECTOR_SIZE == chunk_number; end++) {
 			selection.set_index(end - begin, some[end] % STANDARD_VECTOR_SIZE);
@@ -452,17 +527,19 @@ void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
 			auto at = format.sel->get_index(i - begin);
 			if (!format.validity.RowIsValid(at)) {
 				call.is_null[some[i]] = true;
-			} else if (call.answers.empty()) {
-				call.distances[some[i]] = UnifiedVectorFormat::GetData<double>(format)[at];
-			} else {
+			} else if (!call.answers.empty()) {
 				call.answers[some[i]] = UnifiedVectorFormat::GetData<bool>(format)[at];
+			} else if (!call.geometries.empty()) {
+				call.geometries[some[i]] = call.heap.AddBlob(UnifiedVectorFormat::GetData<string_t>(format)[at]);
+			} else {
+				call.numbers[some[i]] = UnifiedVectorFormat::GetData<double>(format)[at];
 			}
 		}
 	}
 }
 
 void BulkBatch::Emit(idx_t number, DataChunk &output) {
-	auto &chunk = *chunks[number];
+	auto &chunk = kept.Chunk(number);
 	auto first = number * STANDARD_VECTOR_SIZE;
 	idx_t column = 0;
 	for (auto below : op.columns) {
@@ -471,14 +548,17 @@ void BulkBatch::Emit(idx_t number, DataChunk &output) {
 	for (auto &call : calls) {
 		auto &vector = output.data[column++];
 		vector.SetVectorType(VectorType::FLAT_VECTOR);
-		if (call.answers.empty()) {
-			memcpy(FlatVector::GetData<double>(vector), call.distances.data() + first, chunk.size() * sizeof(double));
-		} else {
+		if (!call.answers.empty()) {
 			memcpy(FlatVector::GetData<bool>(vector), call.answers.data() + first, chunk.size() * sizeof(bool));
+		} else if (!call.numbers.empty()) {
+			memcpy(FlatVector::GetData<double>(vector), call.numbers.data() + first, chunk.size() * sizeof(double));
 		}
 		for (idx_t i = 0; i < chunk.size(); i++) {
 			if (call.is_null[first + i]) {
 				FlatVector::SetNull(vector, i, true);
+			} else if (!call.geometries.empty()) {
+				FlatVector::GetData<string_t>(vector)[i] =
+				    StringVector::AddStringOrBlob(vector, call.geometries[first + i]);
 			}
 		}
 	}

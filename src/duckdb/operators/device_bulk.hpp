@@ -1,15 +1,17 @@
 //===----------------------------------------------------------------------===//
 // duckdb/operators/device_bulk.hpp
 //
-// Functions of two geometries for many rows on the GPU: rows are collected into batches that the device works on while the next
+// Functions of one geometry or two for many rows on the GPU: rows are collected into batches that the device works on while the next
 // ones come. Rows that it leaves open or fails on are computed by the functions themselves.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/operators/bulk_physical.hpp"
+#include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
-#include "engine/gpu_pairwise.hpp"
+#include "duckdb/operators/kept_rows.hpp"
+#include "engine/gpu_bulk.hpp"
 
 namespace duckdb {
 
@@ -26,7 +28,7 @@ public:
 		return active;
 	}
 	//! Throws GpuError
-	std::unique_ptr<vibespatial::GpuPairwise> NewPairwise(const vibespatial::PairwiseTask &task);
+	std::unique_ptr<vibespatial::GpuBulk> NewBulk(const vibespatial::BulkTask &task);
 	//! The device failed: in mode gpu an error, else the CPU does the rest
 	void Fail(const std::exception &error);
 	void AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &times);
@@ -40,7 +42,7 @@ public:
 	//! When all rows have passed: one event
 	void Finish();
 	//! For EXPLAIN: what would be decided now
-	static string DescribePlan(ClientContext &context, idx_t rows);
+	static string DescribePlan(ClientContext &context, const char *kernel, idx_t rows);
 
 private:
 	const PhysicalBulk &op;
@@ -101,26 +103,35 @@ public:
 private:
 	//! The rows of one call
 	struct Call {
-		vibespatial::PairwiseSide left;
-		vibespatial::PairwiseSide right;
+		vibespatial::BulkSide left;
+		vibespatial::BulkSide right;
 		//! A side that is a constant could be read
 		bool constant_is_known = true;
 		std::vector<double> limits;
 		vector<bool> is_null;
 		//! That the device is not asked about
 		vector<uint32_t> own_rows;
-		std::unique_ptr<vibespatial::GpuPairwise> device;
+		std::unique_ptr<vibespatial::GpuBulk> device;
 		bool launched = false;
-		//! What came out: a BOOLEAN or a DOUBLE for each row
+		//! What came out, for each row: a BOOLEAN, a DOUBLE or a GEOMETRY
 		vector<uint8_t> answers;
-		vector<double> distances;
+		vector<double> numbers;
+		vector<string_t> geometries;
+		StringHeap heap;
 	};
 
-	void Collect(DataChunk &input);
+	//! Tells DuckDB of the memory of the batch; without room for more it is full
+	void CountMemory();
 	void Prepare(idx_t number);
-	void AddRows(idx_t number, DataChunk &arguments, idx_t first);
-	bool AddGeometry(vibespatial::PairwiseSide &side, const string_t &wkb);
-	void Use(idx_t number, const vibespatial::PairwiseResult &result);
+	void AddPairs(idx_t number, DataChunk &arguments, idx_t first);
+	void AddRows(idx_t number, Vector &geometries, idx_t size);
+	bool AddGeometry(vibespatial::BulkSide &side, const string_t &wkb);
+	vibespatial::BulkInput Input(idx_t number, idx_t first, idx_t size) const;
+	//! Half as much at a time, and less, until it fits
+	void RunHalves(idx_t number, idx_t first, idx_t size, idx_t depth);
+	//! Of the rows [first, first + size)
+	void Use(idx_t number, const vibespatial::BulkResult &result, idx_t first, idx_t size);
+	void RunOnCpu(idx_t number, idx_t first, idx_t size);
 	//! Rows in ascending order
 	void RunOnCpu(idx_t number, const vector<uint32_t> &rows);
 
@@ -130,8 +141,9 @@ private:
 	BulkRows &rows;
 	idx_t count = 0;
 	vector<Call> calls;
-	//! The columns that are needed later, a standard chunk at a time
-	vector<unique_ptr<DataChunk>> chunks;
+	KeptRows kept;
+	CountedMemory memory;
+	bool has_room = true;
 	vibespatial::GeometryBatch scratch;
 	vibespatial::Shape shape;
 };

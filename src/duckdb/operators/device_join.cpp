@@ -378,12 +378,16 @@ string DeviceJoin::DescribePlan(ClientContext &context, const char *kernel, idx_
 //===----------------------------------------------------------------------===//
 DeviceTile::DeviceTile(ClientContext &context, const PhysicalSpatialJoin &op, DeviceJoin &join, DeviceBuild &build,
                        GpuOutput output)
-    : context(context), op(op), join(join), build(build), output(output) {
+    : context(context), op(op), join(join), build(build), output(output), kept(context, op.buffered_columns),
+      memory(context) {
 }
 
 DeviceTile::~DeviceTile() = default;
 
 bool DeviceTile::IsFull() const {
+	if (!has_room) {
+		return count > 0;
+	}
 	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes >= SHAPE_BYTES : count >= PointRows();
 }
 
@@ -407,9 +411,8 @@ void DeviceTile::Clear() {
 	cpu_rows.clear();
 	pairs.clear();
 	found.clear();
-	for (auto &chunk : chunks) {
-		chunk->Reset();
-	}
+	kept.Clear();
+	has_room = true;
 }
 
 static bool AllPoints(const JoinRow *rows, idx_t begin, idx_t end) {
@@ -497,8 +500,9 @@ idx_t DeviceTile::Add(DataChunk &input, const JoinRow *rows, const double *row_l
 		limits.insert(limits.end(), row_limits + begin, row_limits + end);
 	}
 	if (output != GpuOutput::COUNTS && end > begin) {
-		Collect(input, begin, end - begin, before);
+		kept.Add(input, begin, end - begin, before);
 	}
+	CountMemory();
 	return end - begin;
 }
 
@@ -583,28 +587,6 @@ void DeviceTile::AddShape(idx_t row, vibespatial::PackedShapes &packed, vibespat
 			// Wrong, but perhaps never looked at: the CPU knows
 			packed.AddUnknown(box);
 		}
-	}
-}
-
-void DeviceTile::Collect(DataChunk &input, idx_t begin, idx_t size, idx_t at) {
-	while (size > 0) {
-		auto number = at / STANDARD_VECTOR_SIZE, offset = at % STANDARD_VECTOR_SIZE;
-		if (number == chunks.size()) {
-			auto chunk = make_uniq<DataChunk>();
-			chunk->Initialize(Allocator::Get(context), input.GetTypes(), op.buffered_columns);
-			chunks.push_back(std::move(chunk));
-		}
-		auto &chunk = *chunks[number];
-		auto some = MinValue<idx_t>(size, STANDARD_VECTOR_SIZE - offset);
-		for (idx_t column = 0; column < input.ColumnCount(); column++) {
-			if (op.buffered_columns[column]) {
-				VectorOperations::Copy(input.data[column], chunk.data[column], begin + some, begin, offset);
-			}
-		}
-		chunk.SetCardinality(offset + some);
-		at += some;
-		begin += some;
-		size -= some;
 	}
 }
 
@@ -700,6 +682,20 @@ void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 	if (output == GpuOutput::PAIRS) {
 		SortPairs();
 	}
+	CountMemory();
+}
+
+void DeviceTile::CountMemory() {
+	//! DuckDB is told of so much at a time
+	constexpr idx_t STEP = 256 << 10;
+	idx_t bytes_now = kept.Bytes() + limits.capacity() * sizeof(double) + own_points.capacity() * sizeof(vibe::Vec2) +
+	                  pairs.capacity() * sizeof(Pair) +
+	                  (chunk_probe.capacity() + chunk_build.capacity()) * sizeof(uint32_t);
+	for (auto &wkb : odd_wkb) {
+		bytes_now += wkb.capacity();
+	}
+	bytes_now += shapes.OwnBytes() + (tile ? tile->HostBytes() : 0);
+	has_room = memory.TryResize((bytes_now + STEP - 1) / STEP * STEP);
 }
 
 //! Half as much at a time, and less, until it fits
@@ -905,7 +901,7 @@ void DeviceTile::SortPairs() {
 }
 
 void DeviceTile::BeginChunk(SpatialProbe &probe, idx_t chunk) {
-	auto &input = *chunks[chunk];
+	auto &input = kept.Chunk(chunk);
 	if (output == GpuOutput::FOUND) {
 		probe.BeginFound(build.Build(), input, found.data() + chunk * STANDARD_VECTOR_SIZE);
 		return;

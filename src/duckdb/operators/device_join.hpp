@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/index_dispatch.hpp"
+#include "duckdb/operators/kept_rows.hpp"
 #include "duckdb/operators/spatial_probe.hpp"
 #include "engine/gpu_join.hpp"
 
@@ -177,7 +179,8 @@ private:
 	void BuildShapes();
 	void AddShape(idx_t row, vibespatial::PackedShapes &shapes, vibespatial::GeometryBatch &batch,
 	              vibespatial::Shape &shape, vector<uint32_t> &for_cpu);
-	void Collect(DataChunk &input, idx_t begin, idx_t size, idx_t at);
+	//! Tells DuckDB of the memory of the tile; without room for more it is full
+	void CountMemory();
 	vibespatial::JoinRow Row(idx_t row);
 	void RunHalves(idx_t first, idx_t size, idx_t depth);
 	void Use(const vibespatial::GpuTileResult &result, idx_t first, idx_t size);
@@ -213,8 +216,9 @@ private:
 	//! That the device would not know
 	vector<uint32_t> cpu_rows;
 
-	//! Columns of the input that are needed later, a standard chunk at a time
-	vector<unique_ptr<DataChunk>> chunks;
+	KeptRows kept;
+	CountedMemory memory;
+	bool has_room = true;
 
 	//! What the device found, and what the CPU did
 	const uint32_t *device_probe = nullptr;

@@ -817,9 +817,7 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 		if (HasSpatialJoin(*plan)) {
 			OperatorDispatch::RequestKernels(input.context, "spatial_join", "VIBE_SPATIAL_JOIN");
 		}
-		if (PutBulk(input.context, input.optimizer.binder, plan)) {
-			OperatorDispatch::RequestKernels(input.context, "scalar", "VIBE_BULK");
-		}
+		PutBulk(input.context, input.optimizer.binder, plan);
 	}
 	if (!hidden) {
 		return;

@@ -12,7 +12,9 @@ SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
 	SqlTable::rows_t rows;
 	for (auto &kernel : vibespatial::Kernels()) {
 		rows.push_back({Value(kernel.name), Value(kernel.operation), Value(kernel.precision), Value(kernel.guarantee),
-		                kernel.HasGpu() ? Value::UBIGINT(kernel.threshold_rows) : Value(LogicalType::UBIGINT),
+		                kernel.HasGpu() && kernel.threshold_rows != vibespatial::KernelInfo::NEVER
+		                    ? Value::UBIGINT(kernel.threshold_rows)
+		                    : Value(LogicalType::UBIGINT),
 		                Value(kernel.variants)});
 	}
 	return rows;

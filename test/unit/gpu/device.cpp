@@ -29,11 +29,6 @@ std::vector<Box> RandomBoxes(size_t count, unsigned seed, double size, double em
 	return boxes;
 }
 
-bool SameBits(const Box &a, const Box &b) {
-	return vibe::Bits(a.min_x) == vibe::Bits(b.min_x) && vibe::Bits(a.min_y) == vibe::Bits(b.min_y) &&
-	       vibe::Bits(a.max_x) == vibe::Bits(b.max_x) && vibe::Bits(a.max_y) == vibe::Bits(b.max_y);
-}
-
 void RequireSameTree(GpuEngine &engine, const std::vector<Box> &boxes) {
 	GpuTimes times;
 	Serial serial;
@@ -173,67 +168,6 @@ TEST_CASE("The device finds the same neighbours as the CPU", "[device]") {
 			    GpuError);
 		}
 	}
-}
-
-TEST_CASE("The device finds the same boxes of WKB as the CPU", "[device]") {
-	auto *engine = Device();
-	if (!engine) {
-		return;
-	}
-	std::mt19937_64 random(11);
-	std::uniform_real_distribution<double> place(-1000, 1000);
-	std::string bytes;
-	std::vector<uint64_t> offsets {0};
-	auto add_u32 = [&](uint32_t value) { bytes.append(reinterpret_cast<const char *>(&value), 4); };
-	auto add_point = [&] {
-		for (int k = 0; k < 2; k++) {
-			const double value = place(random);
-			bytes.append(reinterpret_cast<const char *>(&value), 8);
-		}
-	};
-	constexpr size_t COUNT = 200000;
-	for (size_t i = 0; i < COUNT; i++) {
-		const auto kind = random() % 5;
-		if (kind == 1 || kind == 2) {
-			bytes += '\1';
-			add_u32(static_cast<uint32_t>(kind));
-			if (kind == 2) {
-				const auto count = static_cast<uint32_t>(random() % 30);
-				add_u32(count);
-				for (uint32_t k = 0; k < count; k++) {
-					add_point();
-				}
-			} else {
-				add_point();
-			}
-		} else if (kind > 2) {
-			bytes += '\1';
-			add_u32(4);
-			const auto count = static_cast<uint32_t>(random() % 5);
-			add_u32(count);
-			for (uint32_t k = 0; k < count; k++) {
-				bytes += '\1';
-				add_u32(1);
-				add_point();
-			}
-		} // 0: NULL
-		offsets.push_back(bytes.size());
-	}
-	std::vector<Box> boxes(COUNT);
-	std::vector<uint32_t> status(COUNT, 9);
-	GpuTimes times;
-	engine->WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()), offsets.data(), COUNT, boxes.data(),
-	                  status.data(), times);
-	size_t wrong = 0;
-	for (size_t i = 0; i < COUNT; i++) {
-		Box expected = Box::Empty();
-		if (offsets[i] < offsets[i + 1]) {
-			WkbBounds(reinterpret_cast<const uint8_t *>(bytes.data()) + offsets[i], offsets[i + 1] - offsets[i],
-			          expected);
-		}
-		wrong += status[i] != 0 || !SameBits(boxes[i], expected);
-	}
-	REQUIRE(wrong == 0);
 }
 
 TEST_CASE("Every memory tier works, and a limit holds", "[device]") {

@@ -1,17 +1,19 @@
-// Joins, and functions of two geometries row by row, on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
+// Joins, and functions row by row, on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
 // predicate is asked about.
 #include "device_engine.hpp"
 #include "../same_shape.hpp"
 #include "../wkb_bytes.hpp"
 
 #include "engine/cpu/distance.hpp"
+#include "engine/cpu/measure.hpp"
 #include "engine/cpu/prepared.hpp"
 #include "engine/cpu/relate.hpp"
 #include "engine/gpu_join.hpp"
-#include "engine/gpu_pairwise.hpp"
+#include "engine/gpu_bulk.hpp"
 #include "engine/kernel_registry.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_edit.hpp"
 #include "geometry/wkb_visit.hpp"
 
 #include <algorithm>
@@ -63,6 +65,9 @@ public:
 	std::string Make(bool only_points) {
 		if (only_points) {
 			return Point();
+		}
+		if (random() % 150 == 0) {
+			return Large();
 		}
 		switch (random() % 12) {
 		case 0:
@@ -155,6 +160,29 @@ private:
 			if (hole) {
 				Box(wkb, x + 0.25, y + 0.25, w - 0.5, h - 0.5);
 			}
+		}
+		return wkb.bytes;
+	}
+	//! More than one thread walks alone: made by the device or, if it is larger still, by the CPU
+	std::string Large() {
+		const uint32_t count = random() % 2 ? 1000 : 1500 + random() % 3000;
+		const double x = Ordinate(), y = Ordinate(), size = 1 + static_cast<double>(random() % 3);
+		Wkb wkb;
+		const bool line = random() % 3 == 0;
+		wkb.Header(line ? GeometryType::LINESTRING : GeometryType::POLYGON);
+		if (!line) {
+			wkb.Count(1);
+		}
+		wkb.Count(count + 1);
+		for (uint32_t i = 0; i <= count; i++) {
+			const double angle = 6.283185307179586 * (i % count) / count;
+			// Every fourth vertex on a raster, which others are on, too
+			double px = x + size * std::cos(angle), py = y + size * std::sin(angle);
+			if (line && i % 4 == 0) {
+				px = std::round(px * 2) / 2;
+				py = std::round(py * 2) / 2;
+			}
+			wkb.Doubles({px, py});
 		}
 		return wkb.bytes;
 	}
@@ -540,16 +568,16 @@ TEST_CASE("device: joins by distance and box are the CPU's", "[device]") {
 	RequireSameOften(*engine, boxes, "boxes or near");
 }
 
-TEST_CASE("device: functions row by row are the CPU's", "[device]") {
+TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 	auto *engine = Device();
 	if (!engine) {
 		return;
 	}
-	REQUIRE(engine->EnsureWarm(KernelNeeds("scalar"), 120).empty());
+	REQUIRE(engine->EnsureWarm(KernelNeeds("scalar_pairs"), 120).empty());
 	constexpr size_t COUNT = 20000;
 	for (int mix = 0; mix < 4; mix++) {
 		const Rows sides[2] = {Rows(71, COUNT, 6, mix & 1), Rows(72, COUNT, 6, mix & 2)};
-		PairwiseSide packed[2];
+		BulkSide packed[2];
 		std::vector<Shape> shapes[2];
 		GeometryBatch batch;
 		for (auto side : {0, 1}) {
@@ -581,52 +609,159 @@ TEST_CASE("device: functions row by row are the CPU's", "[device]") {
 		while (!sides[0].rows[first].data || shapes[0][first].View().dimension < 0) {
 			first++;
 		}
-		PairwiseSide one;
+		BulkSide one;
 		one.AddShape(shapes[0][first].View());
 		RelateScratch scratch;
 		size_t open = 0, holding = 0;
-		auto require_left = [&](const PairwiseTask &task, const char *name, bool constant) {
-			auto rows = engine->NewPairwise(task);
-			rows->Begin(PairwiseInput {COUNT, constant ? &one : packed, packed + 1,
-			                           task.kind == PairwiseTask::WITHIN ? limits.data() : nullptr});
-			auto &result = rows->Finish();
+		auto require_left = [&](const BulkTask &task, const char *name, bool constant) {
+			auto rows = engine->NewBulk(task);
+			// In two pieces, as when memory is short
+			std::vector<uint8_t> results;
+			std::vector<double> distances;
+			for (const size_t first : {size_t(0), COUNT / 3}) {
+				BulkInput input;
+				input.first = first;
+				input.count = first == 0 ? COUNT / 3 : COUNT - COUNT / 3;
+				input.left = constant ? &one : packed;
+				input.right = packed + 1;
+				input.left_is_constant = constant;
+				input.limits = task.kind == BulkTask::WITHIN ? limits.data() : nullptr;
+				rows->Begin(input);
+				auto &piece = rows->Finish();
+				results.insert(results.end(), piece.results, piece.results + input.count);
+				if (piece.numbers) {
+					distances.insert(distances.end(), piece.numbers, piece.numbers + input.count);
+				}
+			}
 			size_t wrong = 0;
 			for (size_t i = 0; i < COUNT; i++) {
 				const size_t l = constant ? first : i;
 				if (!sides[0].rows[l].data || !sides[1].rows[i].data) {
 					continue;
 				}
-				if (result.results[i] == vibe::PAIR_OPEN) {
+				if (results[i] == vibe::PAIR_OPEN) {
 					open++;
 					continue;
 				}
 				const auto &a = shapes[0][l].View(), &b = shapes[1][i].View();
 				const bool empty = a.dimension < 0 || b.dimension < 0;
-				if (task.kind == PairwiseTask::DISTANCE) {
+				if (task.kind == BulkTask::DISTANCE) {
 					const double expected = empty ? wkb_test::NaN : vibe::ShapeDistance(a, b, -1);
-					wrong += empty ? result.distances[i] == result.distances[i] : result.distances[i] != expected;
+					wrong += empty ? distances[i] == distances[i] : distances[i] != expected;
 					continue;
 				}
 				const bool expected =
-				    task.kind == PairwiseTask::RELATE
+				    task.kind == BulkTask::RELATE
 				        ? Evaluate(task.predicate, a, b, scratch)
 				        : limits[i] >= 0 && !empty && vibe::ShapeDistance(a, b, limits[i]) <= limits[i];
-				wrong += result.results[i] != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
+				wrong += results[i] != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
 				holding += expected;
 			}
 			INFO(name << ", left points " << (mix & 1) << ", right points " << (mix & 2));
 			REQUIRE(wrong == 0);
 		};
-		auto require = [&](const PairwiseTask &task, const char *name) {
+		auto require = [&](const BulkTask &task, const char *name) {
 			require_left(task, name, false);
 			require_left(task, name, true);
 		};
 		for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
-			require(PairwiseTask {PairwiseTask::RELATE, static_cast<vibe::Predicate>(k)}, NAMES[k]);
+			require(BulkTask {BulkTask::RELATE, static_cast<vibe::Predicate>(k)}, NAMES[k]);
 		}
-		require(PairwiseTask {PairwiseTask::WITHIN, vibe::PREDICATE_INTERSECTS}, "within a distance");
-		require(PairwiseTask {PairwiseTask::DISTANCE, vibe::PREDICATE_INTERSECTS}, "distance");
+		require(BulkTask {BulkTask::WITHIN, vibe::PREDICATE_INTERSECTS}, "within a distance");
+		require(BulkTask {BulkTask::DISTANCE, vibe::PREDICATE_INTERSECTS}, "distance");
 		WARN("rows: " << holding << " hold, " << open << " left open");
 		REQUIRE(holding > 0);
 	}
+}
+
+TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm(KernelNeeds("scalar_rows"), 120).empty());
+	const Rows sound(81, 60000, 40, false);
+	std::mt19937_64 random(82);
+	std::vector<std::string> wkb;
+	for (size_t i = 0; i < sound.rows.size(); i++) {
+		wkb.push_back(sound.rows[i].data ? sound.bytes[i] : "");
+		if (i % 9 == 0) {
+			auto bytes = sound.bytes[i];
+			bytes[random() % bytes.size()] = static_cast<char>(random());
+			wkb.push_back(random() % 2 ? bytes : bytes.substr(0, random() % bytes.size()));
+		}
+	}
+	auto check = [&](BulkTask::Kind kind, const char *name) {
+		BulkTask task;
+		task.kind = kind;
+		auto rows = engine->NewBulk(task);
+		BulkSide side;
+		side.Clear([&](size_t block) { return rows->Block(true, block); });
+		side.BeginShapes();
+		std::vector<bool> asked;
+		for (auto &row : wkb) {
+			asked.push_back(task.IsForDevice(wkb_test::Data(row), row.size()));
+			if (asked.back()) {
+				side.AddWkb(wkb_test::Data(row), row.size());
+			} else {
+				side.AddNothing();
+			}
+		}
+		size_t wrong = 0, open = 0, same = 0;
+		for (size_t first = 0; first < wkb.size(); first += wkb.size() / 3 + 1) {
+			BulkInput input;
+			input.first = first;
+			input.count = std::min(wkb.size() / 3 + 1, wkb.size() - first);
+			input.left = &side;
+			rows->Begin(input);
+			auto &result = rows->Finish();
+			for (size_t i = 0; i < input.count; i++) {
+				auto &row = wkb[first + i];
+				if (!asked[first + i]) {
+					continue;
+				}
+				const auto *data = wkb_test::Data(row);
+				std::string expected;
+				try {
+					auto number = [&](double value) { expected.assign(reinterpret_cast<const char *>(&value), 8); };
+					if (kind == BulkTask::FLIP) {
+						expected.resize(row.size());
+						FlipCoordinates(WkbSlice {data, row.size()}, reinterpret_cast<uint8_t *>(&expected[0]));
+					} else if (kind == BulkTask::CENTROID) {
+						const auto centroid = Centroid(data, row.size());
+						const double x = centroid.empty ? wkb_test::NaN : centroid.x;
+						const double y = centroid.empty ? wkb_test::NaN : centroid.y;
+						expected = Wkb().Header(GeometryType::POINT).Doubles({x, y}).bytes;
+					} else {
+						number(kind == BulkTask::AREA     ? Area(data, row.size())
+						       : kind == BulkTask::LENGTH ? Length(data, row.size())
+						                                  : Perimeter(data, row.size()));
+					}
+				} catch (const GeometryError &) {
+					wrong += result.results[i] != vibe::PAIR_OPEN;
+					open++;
+					continue;
+				}
+				std::string found;
+				if (task.GivesGeometries()) {
+					found.assign(result.wkb + result.wkb_begin[i], result.wkb + result.wkb_begin[i + 1]);
+				} else if (std::isnan(result.numbers[i])) {
+					found = expected; // left to the CPU
+				} else {
+					found.assign(reinterpret_cast<const char *>(result.numbers + i), 8);
+				}
+				wrong += result.results[i] == vibe::PAIR_OPEN || found != expected;
+				same += found == expected;
+			}
+		}
+		INFO(name);
+		REQUIRE(wrong == 0);
+		REQUIRE(open > 1000);
+		REQUIRE(same > 30000);
+	};
+	check(BulkTask::AREA, "area");
+	check(BulkTask::LENGTH, "length");
+	check(BulkTask::PERIMETER, "perimeter");
+	check(BulkTask::CENTROID, "centroid");
+	check(BulkTask::FLIP, "flipped");
 }

@@ -1,4 +1,4 @@
-// Boxes of WKB and the packed tree over boxes, on the device: the kernels of bounds.cu, morton_range.cu and indexing.cu with
+// The packed tree over boxes, on the device: the kernels of bounds.cu, morton_range.cu and indexing.cu with
 // CCCL's scan, reduction and sort between them. The tree is the one of engine/cpu/box_tree.cpp, bit by bit.
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device/device.hpp"
@@ -25,46 +25,6 @@ T *At(rmm::device_buffer &buffer) {
 }
 
 } // namespace
-
-void CudaEngine::WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, Box *boxes, uint32_t *status,
-                           GpuTimes &times) {
-	if (count == 0) {
-		return;
-	}
-	if (count > std::numeric_limits<uint32_t>::max()) {
-		throw GpuError("more rows than 32 bits can number");
-	}
-	Need({"bounds"}, "wkb_bounds", times);
-	auto held = CurrentMemory();
-	auto lease = streams->Take();
-	auto &stream = *lease;
-	auto begin = Clock::now();
-	const size_t size = offsets[count];
-	auto device_bytes = held->Allocate(std::max<size_t>(size, 1), stream.View());
-	auto device_offsets = held->Allocate((count + 1) * sizeof(uint64_t), stream.View());
-	auto device_boxes = held->Allocate(count * sizeof(Box), stream.View());
-	auto device_status = held->Allocate(count * sizeof(uint32_t), stream.View());
-	stream.CopyToDevice(device_bytes.data(), bytes, size);
-	stream.CopyToDevice(device_offsets.data(), offsets, (count + 1) * sizeof(uint64_t));
-	times.bytes_to_device = size + (count + 1) * sizeof(uint64_t);
-	stream.Synchronize();
-	times.to_device_ms = EndStep("query", "to device", begin);
-
-	begin = Clock::now();
-	void *from = device_bytes.data(), *places = device_offsets.data(), *to = device_boxes.data(),
-	     *flags = device_status.data();
-	auto rows = static_cast<uint32_t>(count);
-	void *arguments[] = {Address(from), Address(places), Address(rows), Address(to), Address(flags)};
-	Launch("bounds", "wkb_bounds", count, stream, arguments);
-	stream.Synchronize();
-	times.kernel_ms = EndStep("query", "kernels", begin);
-
-	begin = Clock::now();
-	stream.CopyFromDevice(boxes, device_boxes.data(), count * sizeof(Box));
-	stream.CopyFromDevice(status, device_status.data(), count * sizeof(uint32_t));
-	times.bytes_from_device = count * (sizeof(Box) + sizeof(uint32_t));
-	times.from_device_ms = EndStep("query", "from device", begin);
-}
 
 PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) {
 	PackedBoxes packed;

@@ -1,5 +1,6 @@
 #include "engine/gpu/device/device.hpp"
 
+#include "engine/gpu/device/bulk.hpp"
 #include "engine/gpu/device/check.hpp"
 #include "engine/gpu/device_loss.hpp"
 #include "engine/gpu/faults.hpp"
@@ -376,6 +377,11 @@ void CudaEngine::Launch(const char *unit, const char *entry_point, uint64_t thre
 	CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(Kernel(unit, entry_point)),
 	                           dim3(static_cast<unsigned>(blocks)), dim3(BLOCK), arguments, 0, stream.Handle()),
 	          entry_point);
+}
+
+std::unique_ptr<GpuBulk> CudaEngine::NewBulk(const BulkTask &task) {
+	UseDevice();
+	return task.IsOfPairs() ? MakePairwise(*this, task) : MakeRowwise(*this, task);
 }
 
 void CudaEngine::UseDevice() {

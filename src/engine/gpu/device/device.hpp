@@ -42,8 +42,6 @@ public:
 	void Quiesce(double timeout_seconds) override;
 	std::vector<GpuStep> Steps() override;
 	void AddStep(const GpuStep &step) override;
-	void WkbBounds(const uint8_t *bytes, const uint64_t *offsets, size_t count, vibe::Box *boxes, uint32_t *status,
-	               GpuTimes &times) override;
 	void ReadShapes(const ShapeRows &rows, PackedShapes &shapes, std::vector<uint32_t> &left) override;
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) override;
 	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override;
@@ -53,7 +51,7 @@ public:
 	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
 	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                     GpuTimes &times) override;
-	std::unique_ptr<GpuPairwise> NewPairwise(const PairwiseTask &task) override;
+	std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) override;
 	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override;
 	std::vector<std::string> SelfTest() override;
 
@@ -61,6 +59,9 @@ public:
 	std::shared_ptr<DeviceMemory> CurrentMemory();
 	StreamPool &Streams() {
 		return *streams;
+	}
+	Primitives &Algorithms() {
+		return primitives;
 	}
 	//! Waits for the device and these kernels as long as a consumer may; throws GpuError
 	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);

@@ -79,9 +79,9 @@ public:
 		if (rows.points) {
 			side = SideView {nullptr, Copy(rows.points, rows.count, parallel)};
 		} else {
-			side = SideView {
-			    MakeShapes(engine, *stream, *memory, rows, parallel, [&](size_t size) { return Allocate(size); }),
-			    nullptr};
+			auto allocate = [&](size_t size) { return Allocate(size); };
+			side = SideView {MakeShapes(engine, *stream, *memory, rows, parallel, allocate, has_points, has_large),
+			                 nullptr};
 		}
 		stream->Synchronize();
 		row_count = rows.count;
@@ -113,6 +113,9 @@ public:
 	// Once they are there
 	vibe::TreeView tree {};
 	SideView side {};
+	//! Some shapes are points, or large
+	bool has_points = false;
+	bool has_large = false;
 	const double *limits = nullptr;
 	vibe::CellsView cells {};
 	std::atomic<size_t> row_count {0};
@@ -175,6 +178,10 @@ public:
 	uint8_t *Block(size_t number) override {
 		engine.UseDevice();
 		return shapes.Block(number);
+	}
+
+	uint64_t HostBytes() const override {
+		return stream.PinnedBytes();
 	}
 
 	void Begin(const GpuTileInput &input_p) override {
@@ -346,22 +353,41 @@ private:
 		       static_cast<uint32_t>(skip_negative), candidates);
 		const uint64_t threads = std::min(LOOPING_THREADS, candidate_capacity);
 		const bool probe_points = probe.points != nullptr, build_points = build.side.points != nullptr;
+		const bool shapes_only = !probe_points && !build_points;
+		const bool large = shapes_only && (build.has_large || input.shapes->HasLarge());
+		const auto distances = [&](const vibe::LimitView &within, bool empty_is_near, bool of_large) {
+			Launch("segment_distance", "shape_distances", of_large ? LOOPING_THREADS : threads, probe, build.side,
+			       candidates, within, static_cast<uint32_t>(empty_is_near), static_cast<uint32_t>(of_large),
+			       large ? RELATE_VERTICES : ANY_VERTICES, static_cast<double *>(nullptr));
+		};
 		for (auto &term : condition.any_of) {
 			if (term.kind == JoinTerm::BOXES) {
 				Launch("spatial_query", "box_pairs", threads, probe, build.side, candidates);
 			} else if (term.kind == JoinTerm::DISTANCE && probe_points && build_points) {
 				Launch("point_distance", "points_within", threads, probe, build.side, candidates, limits);
 			} else if (term.kind == JoinTerm::DISTANCE) {
-				Launch("segment_distance", "shape_distances", threads, probe, build.side, candidates, limits,
-				       static_cast<uint32_t>(term.empty_is_near), static_cast<double *>(nullptr));
+				distances(limits, term.empty_is_near, false);
+				if (large) {
+					distances(limits, term.empty_is_near, true);
+				}
 			} else if (probe_points || build_points) {
 				Launch("point_binary_relations", "point_relations", threads, probe, build.side, candidates,
 				       static_cast<uint32_t>(term.predicate), static_cast<uint32_t>(probe_points));
 			} else {
+				const bool points = build.has_points || input.shapes->HasPoints();
+				const bool by_distance = large && term.predicate == vibe::PREDICATE_INTERSECTS;
+				if (by_distance) {
+					distances(vibe::LimitView {0, nullptr, nullptr, false, false}, false, true);
+				}
+				if (points) {
+					Launch("multipoint_binary_relations", "multipoint_relations", threads, probe, build.side,
+					       candidates, static_cast<uint32_t>(term.predicate), RELATE_VERTICES);
+				}
 				const uint64_t walkers = RelateThreads(candidate_capacity, memory->Limit());
 				auto *arena = static_cast<vibe::u8 *>(stream.Temporary("relate arena", walkers * RELATE_SLAB, *memory));
 				Launch("polygon_predicates", "relate_pairs", walkers, probe, build.side, candidates,
 				       static_cast<uint32_t>(term.predicate), RELATE_VERTICES, arena, RELATE_SLAB,
+				       static_cast<uint32_t>(points), static_cast<uint32_t>(by_distance),
 				       static_cast<vibe::Matrix *>(nullptr));
 			}
 		}

@@ -17,6 +17,8 @@ constexpr uint64_t LOOPING_THREADS = 132 * 1024;
 constexpr uint64_t RELATE_THREADS = 8192;
 constexpr uint64_t RELATE_SLAB = 64 << 10;
 constexpr uint32_t RELATE_VERTICES = 1024;
+//! Instead of that, where no pair can have so many
+constexpr uint32_t ANY_VERTICES = ~uint32_t(0);
 
 //! Threads for relating so many pairs, in whole blocks, whose slabs take no more than a share of the device's memory: tiles
 //! of other threads want some

@@ -157,6 +157,8 @@ public:
 		for (size_t i = first; i < rows.count && bytes < GROUP_BYTES; i++) {
 			auto &row = rows.wkb[i];
 			const bool for_device = row.data && ShapeRows::IsForDevice(row.data, row.size);
+			has_points = has_points || (for_device && ShapeRows::ArePoints(row.data));
+			has_large = has_large || (row.data && row.size > ShapeRows::LARGE_WKB_BYTES);
 			if (steps.empty() || (for_device && bytes + row.size - numbers[steps.back()].begin > SLOT)) {
 				steps.push_back(numbers.size());
 			}
@@ -171,6 +173,12 @@ public:
 
 	size_t End() const {
 		return first + numbers.size();
+	}
+	bool HasPoints() const {
+		return has_points;
+	}
+	bool HasLarge() const {
+		return has_large;
 	}
 	void Make(ShapeView *views, const std::function<void *(size_t bytes)> &allocate) {
 		auto wkb = memory.Allocate(bytes + 8, stream.View());
@@ -277,6 +285,8 @@ private:
 	Parallel &parallel;
 	const size_t first;
 	size_t bytes = 0;
+	bool has_points = false;
+	bool has_large = false;
 	std::vector<WkbRow> numbers;
 	//! The rows that are copied together
 	std::vector<size_t> steps;
@@ -288,11 +298,14 @@ private:
 } // namespace
 
 const ShapeView *MakeShapes(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows,
-                            Parallel &parallel, const std::function<void *(size_t bytes)> &allocate) {
+                            Parallel &parallel, const std::function<void *(size_t bytes)> &allocate, bool &has_points,
+                            bool &has_large) {
 	auto *views = static_cast<ShapeView *>(allocate(rows.count * sizeof(ShapeView)));
 	for (size_t first = 0; first < rows.count;) {
 		BuildGroup group(engine, stream, memory, rows, parallel, first);
 		group.Make(views, allocate);
+		has_points = has_points || group.HasPoints();
+		has_large = has_large || group.HasLarge();
 		first = group.End();
 	}
 	return views;

@@ -27,6 +27,16 @@ public:
 	void Upload(const ShapeRows &rows, size_t first, size_t count, GpuTimes &times);
 	//! The shapes. Rows that are left to the CPU go into `left`, as many as *left_count says, or are only unknown (null).
 	const vibe::ShapeView *Decode(bool leave_empty, vibe::u32 *left, vibe::u64 *left_count);
+	//! What was uploaded
+	const vibe::u8 *Wkb() const {
+		return wkb;
+	}
+	const vibe::WkbRow *Rows() const {
+		return wkb_rows;
+	}
+	size_t Bytes() const {
+		return wkb_bytes;
+	}
 	//! What Decode() has made, when it is done; those that were packed are not there
 	void Read(PackedShapes &result);
 
@@ -52,8 +62,9 @@ private:
 	const vibe::ShapeView *views = nullptr;
 };
 
-//! The shapes of a build side, in memory that `allocate` gives and nothing more
+//! The shapes of a build side, in memory that `allocate` gives and nothing more; whether some are points, or large
 const vibe::ShapeView *MakeShapes(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows,
-                                  Parallel &parallel, const std::function<void *(size_t bytes)> &allocate);
+                                  Parallel &parallel, const std::function<void *(size_t bytes)> &allocate,
+                                  bool &has_points, bool &has_large);
 
 } // namespace vibespatial

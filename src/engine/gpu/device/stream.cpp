@@ -72,6 +72,14 @@ void *DeviceStream::Pinned(size_t number, size_t bytes) {
 	return memory.at;
 }
 
+uint64_t DeviceStream::PinnedBytes() const {
+	uint64_t bytes = HasSlots() ? SLOTS * SLOT_BYTES : 0;
+	for (auto &memory : pinned) {
+		bytes += memory.bytes;
+	}
+	return bytes;
+}
+
 DeviceStream::~DeviceStream() {
 	temporaries.clear();
 	if (slots[0]) {

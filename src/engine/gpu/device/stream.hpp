@@ -72,6 +72,9 @@ public:
 	//! Pinned memory of the host that stays with the stream, by number; what was there is lost when it has to grow
 	void *Pinned(size_t number, size_t bytes);
 
+	//! Of all that, and of the slots
+	uint64_t PinnedBytes() const;
+
 	bool HasSlots() const {
 		return slots[0] != nullptr;
 	}
