@@ -39,6 +39,17 @@ TEST_CASE("distances of simple pairs", "[distance]") {
 	CHECK(Distance("MULTIPOINT (0 0, 9 9)", "MULTIPOINT (9 8, 50 50)") == 1);
 }
 
+TEST_CASE("what is as close as numbers can be ends no search for what meets", "[distance]") {
+	// The square of what is between the first vertices is 0; the lines meet at their ends
+	const std::string a = "LINESTRING (0.25 10, 0 9.5, 8 9, 5 20)", b = "LINESTRING (5e-324 9.5, 1.5 9.5, 5 20)";
+	for (double limit : {-1.0, 0.0, 1e-200}) {
+		CHECK(Distance(a, b, limit) == 0);
+		CHECK(Distance(b, a, limit) == 0);
+	}
+	CHECK(Distance("LINESTRING (0.25 10, 0 9.5)", "LINESTRING (5e-324 9.5, 1.5 9.5)", 0) > 0);
+	CHECK(Distance("LINESTRING (0.25 10, 0 9.5)", "LINESTRING (5e-324 9.5, 1.5 9.5)", 1e-200) <= 1e-200);
+}
+
 TEST_CASE("the distance is 0 exactly when the geometries meet", "[distance]") {
 	// (1/3, 1/3) rounded lies on the line y = x; one step beside it, it does not
 	double third = 1.0 / 3, beside = std::nextafter(third, 1);

@@ -117,6 +117,8 @@ struct LinearMetric {
 //! The least distance so far, in the measure of METRIC
 template <class METRIC>
 struct DistanceSearch {
+	static constexpr double LEAST = 4.9406564584124654e-324;
+
 	double best;
 	//! Stop as soon as the distance is known to be at most this (-1: never)
 	double limit;
@@ -128,9 +130,10 @@ struct DistanceSearch {
 		double dy = Max(0.0, Max(a.min_y - b.max_y, b.min_y - a.max_y));
 		return METRIC::Length(dx, dy) * (1.0 - 1e-11) > best;
 	}
+	//! Of what does not touch: a measure of 0 is one that underflowed, and must not end a search for what touches
 	VIBE_HD bool Found(double measure) {
 		if (measure < best) {
-			best = measure;
+			best = Max(measure, LEAST);
 		}
 		return limit >= 0.0 && METRIC::Distance(best) <= limit;
 	}
@@ -352,7 +355,7 @@ VIBE_HD_NOINLINE void SearchPoint(DistanceSearch<METRIC> &search, const Vec2 &p,
 
 VIBE_HD double AtLeast(const DistanceSearch<LinearMetric> &search) {
 	// Apart, however little
-	return search.touching ? 0.0 : Max(search.best, 4.9406564584124654e-324);
+	return search.touching ? 0.0 : search.best;
 }
 
 //! What the squares could not tell
