@@ -50,12 +50,14 @@ void DeviceBulk::Start() {
 		return;
 	}
 	auto kernel = op.tasks[0].Kernel();
-	event = NewEvent(kernel);
 	auto needs = vibespatial::KernelNeeds(kernel);
 	if (mode == ExecutionMode::GPU) {
 		vibespatial::GpuRuntime::Get().StartInBackground(needs, operator_name);
 	}
-	event.wait_ms = WaitForDevice(kernel);
+	// Throws before there is an event to finish
+	auto waited = WaitForDevice(kernel);
+	event = NewEvent(kernel);
+	event.wait_ms = waited;
 	decision = vibespatial::Decide(mode, vibespatial::FindKernel(kernel), op.children[0].get().estimated_cardinality,
 	                               GetGpuMinRows(context));
 	event.selected = ToText(decision.selected);

@@ -57,11 +57,12 @@ bool Faults::IsNow(uint64_t number) const {
 }
 
 void Faults::SpoilSlowly(void **arguments, size_t count) {
-	//! More than any argument has
-	static unsigned char nothing[512];
+	//! More than any argument has: large numbers, and addresses that are none
+	static unsigned char nowhere[512];
 	if (IsNow(++seen)) {
+		std::memset(nowhere, 0x10, sizeof(nowhere));
 		for (size_t i = 0; i < count; i++) {
-			arguments[i] = static_cast<void *>(nothing);
+			arguments[i] = static_cast<void *>(nowhere);
 		}
 	}
 }
