@@ -157,6 +157,8 @@ struct GpuTileInput {
 	GpuOutput output = GpuOutput::PAIRS;
 	//! Points are asked of the cells, not of the rows
 	bool use_cells = false;
+	//! Called now and then where a tile takes long; throws to end it. Or null
+	std::function<void()> poll;
 };
 
 //! Valid until the next Begin()

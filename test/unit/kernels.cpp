@@ -1034,6 +1034,29 @@ TEST_CASE("kernels: distances by several threads are those of one", "[kernels]")
 	CHECK(compared > zeros + 1000);
 }
 
+TEST_CASE("kernels: pairs are refined some at a time", "[kernels]") {
+	Zoo zoo(19, 60);
+	const auto all = zoo.Ids([](size_t) { return true; });
+	const Pairs pairs(all, all);
+	const vibe::SideView side {zoo.views.data(), nullptr};
+	const vibe::LimitView near {0.75, nullptr, nullptr, false, false};
+	auto refine = [&](const vibe::PairList &some) {
+		Launch(segment_distance_unit::shape_distances, 64, true, side, side, some, near, 0u, 0u, ~0u,
+		       static_cast<double *>(nullptr));
+	};
+	DevicePairs whole(pairs), pieces(pairs);
+	refine(whole.list);
+	// With room for more than there are
+	const uint64_t step = pairs.Count() / 3 - 1;
+	for (uint64_t begin = 0; begin < pairs.Count() + step; begin += step) {
+		const auto some = pieces.list.From(begin, step);
+		CHECK(some.Count() == (begin >= pairs.Count() ? 0 : std::min<uint64_t>(step, pairs.Count() - begin)));
+		refine(some);
+	}
+	CHECK(whole.results == pieces.results);
+	CHECK(std::count(whole.results.begin(), whole.results.end(), vibe::PAIR_TRUE) > 100);
+}
+
 TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
 	const auto column = RandomColumn(13, 1500);
 	const auto count = column.Count();

@@ -93,16 +93,22 @@ struct TreeView {
 };
 
 //! Rows left[i] and right[i] are a pair, results[i] what is known of it (PairResult; null where nothing is asked).
-//! `total` counts all that were found, also those that had no room.
+//! `total` counts all that were found, also those that had no room, and those before the first of this list.
 struct PairList {
 	u32 *left;
 	u32 *right;
 	u8 *results;
 	u64 *total;
 	u64 capacity;
+	u64 before = 0;
 
 	VIBE_HD u64 Count() const {
-		return *total < capacity ? *total : capacity;
+		const u64 count = *total > before ? *total - before : 0;
+		return count < capacity ? count : capacity;
+	}
+	//! So many of them from `begin` on
+	VIBE_HD PairList From(u64 begin, u64 count) const {
+		return PairList {left + begin, right + begin, results + begin, total, count, before + begin};
 	}
 	VIBE_HD void Write(u64 at, u32 l, u32 r) const {
 		if (at < capacity) {

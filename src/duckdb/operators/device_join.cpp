@@ -611,6 +611,7 @@ GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
 	input.limits = limits.empty() ? nullptr : limits.data();
 	input.output = output;
 	input.use_cells = use_cells;
+	input.poll = CancelPoll(context);
 	return input;
 }
 

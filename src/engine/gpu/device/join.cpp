@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 //! Candidates that a tile has room for at first, for each of its rows
 constexpr uint64_t CANDIDATES_PER_ROW = 4;
 constexpr uint64_t LEAST_PAIRS = 16 << 10;
+//! Candidates that are refined before somebody asks whether they are still wanted: some tenths of a second at most
+constexpr uint64_t MOST_AT_ONCE = 4 << 20;
 
 //! What a tile's counters say, in this order
 struct Head {
@@ -351,7 +353,17 @@ private:
 		}
 		Launch("spatial_query", "tree_pairs", count, build.tree, probe, count, limits,
 		       static_cast<uint32_t>(skip_negative), candidates);
-		const uint64_t threads = std::min(LOOPING_THREADS, candidate_capacity);
+		for (uint64_t begin = 0; begin < candidates.capacity; begin += MOST_AT_ONCE) {
+			if (begin > 0 && input.poll) {
+				stream.Synchronize();
+				input.poll();
+			}
+			RefineSome(candidates.From(begin, std::min<uint64_t>(MOST_AT_ONCE, candidates.capacity - begin)), limits);
+		}
+	}
+
+	void RefineSome(const PairList &candidates, const vibe::LimitView &limits) {
+		const uint64_t threads = std::min<uint64_t>(LOOPING_THREADS, candidates.capacity);
 		const bool probe_points = probe.points != nullptr, build_points = build.side.points != nullptr;
 		const bool shapes_only = !probe_points && !build_points;
 		const bool large = shapes_only && (build.has_large || input.shapes->HasLarge());
@@ -383,7 +395,7 @@ private:
 					Launch("multipoint_binary_relations", "multipoint_relations", threads, probe, build.side,
 					       candidates, static_cast<uint32_t>(term.predicate), RELATE_VERTICES);
 				}
-				const uint64_t walkers = RelateThreads(candidate_capacity, memory->Limit());
+				const uint64_t walkers = RelateThreads(candidates.capacity, memory->Limit());
 				auto *arena = static_cast<vibe::u8 *>(stream.Temporary("relate arena", walkers * RELATE_SLAB, *memory));
 				Launch("polygon_predicates", "relate_pairs", walkers, probe, build.side, candidates,
 				       static_cast<uint32_t>(term.predicate), RELATE_VERTICES, arena, RELATE_SLAB,
