@@ -2,58 +2,61 @@
 // segment_intersection
 //
 // Promise: exact. The edges of a net (vibe/net.h) in strips: which of them meet, and how deep it is beside them. One thread
-// an edge or an entry. failed[part] is set where the CPU has to do a part: edges that meet anew after they were cut, or too
-// many in a strip. Then nothing else is said of the part.
+// an edge or an entry. failed[part] is set where the CPU has to do a part: there are too many edges in a strip. Then nothing
+// else is said of the part. `reach`: as a part of an edge's largest coordinate, how near ends of others have to be to cut it.
 //===----------------------------------------------------------------------===//
 #include "vibe/net.h"
 #include "vibe/thread.h"
 
 //! In how many strips each edge is, and a zero
 extern "C" __global__ void strip_counts(const vibe::NetEdge *edges, vibe::u32 count, const vibe::NetPart *parts,
-                                        vibe::i32 *counts) {
+                                        double reach, vibe::i32 *counts) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i > count) {
 		return;
 	}
 	counts[i] = 0;
 	if (i < count) {
-		const vibe::NetPart &part = parts[edges[i].part];
-		counts[i] = (vibe::i32)(part.StripOf(edges[i].b.x) - part.StripOf(edges[i].a.x) + 1);
+		const vibe::StripRange range(parts[edges[i].part], edges[i], vibe::ReachOf(edges[i], reach));
+		counts[i] = (vibe::i32)(range.last - range.first + 1);
 	}
 }
 
 extern "C" __global__ void strip_entries(const vibe::NetEdge *edges, vibe::u32 count, const vibe::NetPart *parts,
-                                         const vibe::i32 *starts, vibe::u64 *keys, vibe::i32 *ids) {
+                                         double reach, const vibe::i32 *starts, vibe::u64 *keys, vibe::i32 *ids) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= count) {
 		return;
 	}
 	const vibe::NetEdge edge = edges[i];
 	const vibe::NetPart part = parts[edge.part];
-	const vibe::u32 first = part.StripOf(edge.a.x);
+	const double own_reach = vibe::ReachOf(edge, reach);
+	const vibe::u32 first = vibe::StripRange(part, edge, own_reach).first;
 	for (vibe::i32 at = starts[i]; at < starts[i + 1]; at++) {
 		const vibe::u32 strip = first + (vibe::u32)(at - starts[i]);
 		double low, high;
-		vibe::RangeInStrip(part, edge, strip, low, high);
+		vibe::RangeInStrip(part, edge, own_reach, strip, low, high);
 		keys[at] = part.Key(strip, low);
 		ids[at] = (vibe::i32)i;
 	}
 }
 
-//! Calls visit(first, second) for the edge of an entry and those of the entries after it in the strip that may meet it there;
-//! where that says true the part has failed
+//! Calls visit(first, second) for the edge of an entry of an active part and those of the entries after it in the strip that
+//! may meet it there, until that says true
 template <class VISIT>
 __device__ inline void VisitMeeting(const vibe::NetEdge *edges, const vibe::NetPart *parts,
-                                    const vibe::NetEntries &entries, vibe::u64 entry, vibe::u8 *failed, VISIT &visit) {
+                                    const vibe::NetEntries &entries, vibe::u64 entry, double reach,
+                                    const vibe::u8 *active, vibe::u8 *failed, VISIT &visit) {
 	const vibe::u32 first = (vibe::u32)entries.edges[entry];
 	const vibe::NetEdge edge = edges[first];
-	if (failed[edge.part]) {
+	if (!active[edge.part] || failed[edge.part]) {
 		return;
 	}
 	const vibe::NetPart part = parts[edge.part];
 	const vibe::u32 strip = (vibe::u32)(entries.keys[entry] >> 32) - part.first_strip;
+	const double own_reach = vibe::ReachOf(edge, reach);
 	double low, high;
-	vibe::RangeInStrip(part, edge, strip, low, high);
+	vibe::RangeInStrip(part, edge, own_reach, strip, low, high);
 	const vibe::u64 last_key = part.Key(strip, high);
 	for (vibe::u64 k = entry + 1; k < entries.count && entries.keys[k] <= last_key; k++) {
 		if (k - entry > entries.most) {
@@ -61,8 +64,8 @@ __device__ inline void VisitMeeting(const vibe::NetEdge *edges, const vibe::NetP
 			return;
 		}
 		const vibe::u32 second = (vibe::u32)entries.edges[k];
-		if (edges[second].a.x <= edge.b.x && edges[second].b.x >= edge.a.x && visit(first, second)) {
-			failed[edge.part] = 1;
+		const double both = own_reach + vibe::ReachOf(edges[second], reach);
+		if (edges[second].a.x - both <= edge.b.x && edges[second].b.x + both >= edge.a.x && visit(first, second)) {
 			return;
 		}
 	}
@@ -74,6 +77,7 @@ struct FindCuts {
 	vibe::u64 capacity;
 	vibe::u64 *total;
 	vibe::u32 *counts;
+	double reach;
 	vibe::u32 index[2];
 
 	__device__ void Add(vibe::u32 edge, const vibe::Vec2 &p) {
@@ -93,7 +97,9 @@ struct FindCuts {
 	__device__ bool operator()(vibe::u32 first, vibe::u32 second) {
 		index[0] = first;
 		index[1] = second;
-		vibe::VisitCuts(edges[first], edges[second], *this);
+		if (reach == 0 || !vibe::VisitNearEnds(edges[first], edges[second], reach, *this)) {
+			vibe::VisitCuts(edges[first], edges[second], *this);
+		}
 		return false;
 	}
 };
@@ -101,38 +107,54 @@ struct FindCuts {
 //! Where edges have to be cut: `total` points, in no order, as many as there is room for. A pair that shares two strips may
 //! give its points twice. counts: those of each edge.
 extern "C" __global__ void find_cuts(const vibe::NetEdge *edges, const vibe::NetPart *parts, vibe::NetEntries entries,
-                                     vibe::NetCut *cuts, vibe::u64 capacity, vibe::u64 *total, vibe::u32 *counts,
-                                     vibe::u8 *failed) {
+                                     double reach, const vibe::u8 *active, vibe::NetCut *cuts, vibe::u64 capacity,
+                                     vibe::u64 *total, vibe::u32 *counts, vibe::u8 *failed) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i < entries.count) {
-		FindCuts visit {edges, cuts, capacity, total, counts, {0, 0}};
-		VisitMeeting(edges, parts, entries, i, failed, visit);
+		FindCuts visit {edges, cuts, capacity, total, counts, reach, {0, 0}};
+		VisitMeeting(edges, parts, entries, i, reach, active, failed, visit);
 	}
 }
 
 struct FindMeetings {
 	const vibe::NetEdge *edges;
+	vibe::u8 *meet;
 
 	__device__ bool operator()(vibe::u32 first, vibe::u32 second) {
-		return vibe::MeetInside(edges[first], edges[second]);
+		if (!vibe::MeetInside(edges[first], edges[second])) {
+			return false;
+		}
+		meet[edges[first].part] = 1;
+		return true;
 	}
 };
 
-//! The parts of which two edges meet elsewhere than in ends of both
+//! Of the active parts those of which two edges meet elsewhere than in ends of both
 extern "C" __global__ void find_meetings(const vibe::NetEdge *edges, const vibe::NetPart *parts,
-                                         vibe::NetEntries entries, vibe::u8 *failed) {
+                                         vibe::NetEntries entries, const vibe::u8 *active, vibe::u8 *meet,
+                                         vibe::u8 *failed) {
 	const vibe::u64 i = vibe::ThreadIndex();
-	if (i < entries.count) {
-		FindMeetings visit {edges};
-		VisitMeeting(edges, parts, entries, i, failed, visit);
+	if (i < entries.count && !meet[edges[entries.edges[i]].part]) {
+		FindMeetings visit {edges, meet};
+		VisitMeeting(edges, parts, entries, i, 0, active, failed, visit);
 	}
 }
 
-//! How deep it is below each edge: the edges of its part that pass below its left end
-extern "C" __global__ void depths_below(const vibe::NetEdge *edges, vibe::u32 count, const vibe::NetPart *parts,
-                                        vibe::NetEntries entries, vibe::u8 *failed, vibe::i32 *depths) {
+//! How many edges each part has
+extern "C" __global__ void part_counts(const vibe::NetEdge *edges, vibe::u32 count, vibe::u32 *counts) {
 	const vibe::u64 i = vibe::ThreadIndex();
-	if (i >= count || failed[edges[i].part]) {
+	if (i < count) {
+		vibe::CountOne(counts, edges[i].part);
+	}
+}
+
+//! How deep it is below each edge, or each that leads others (nullptr: all do): the edges of its part that pass below its
+//! left end
+extern "C" __global__ void depths_below(const vibe::NetEdge *edges, vibe::u32 count, const vibe::NetHop *least,
+                                        const vibe::NetPart *parts, vibe::NetEntries entries, vibe::u8 *failed,
+                                        vibe::i32 *depths) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count || failed[edges[i].part] || (least && least[i].Leader() != i)) {
 		return;
 	}
 	const vibe::NetEdge edge = edges[i];

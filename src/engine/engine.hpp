@@ -220,7 +220,8 @@ public:
 	//! A function of one geometry or two, row by row (engine/gpu_bulk.hpp). Throws GpuError.
 	virtual std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) = 0;
 
-	//! The union of each part of a net (engine/cpu/overlay_device.hpp); `parallel` copies on the host's side. Throws GpuError.
+	//! The union of a net, as far as the device can do it (engine/cpu/overlay_device.hpp); `parallel` copies on the host's side.
+	//! Throws GpuError.
 	virtual void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) = 0;
 
 	//! Runs every primitive on the device against the host: one line for each that is wrong

@@ -1,8 +1,7 @@
 #include "engine/gpu_overlay.hpp"
 
-#include "engine/engine.hpp"
-
 #include <algorithm>
+#include <cmath>
 
 namespace vibespatial {
 
@@ -10,17 +9,20 @@ using vibe::i32;
 using vibe::NetCut;
 using vibe::NetEdge;
 using vibe::NetEntries;
+using vibe::NetHop;
 using vibe::NetPart;
 using vibe::NetRing;
 using vibe::u32;
 using vibe::u64;
 using vibe::u8;
+using vibe::UnitedRing;
 using vibe::Vec2;
 
 namespace {
 
 constexpr const char *SPLIT = "overlay_split";
 constexpr const char *MEET = "segment_intersection";
+constexpr const char *RINGS = "overlay_rings";
 
 //! What the strips of a part are made from
 struct Extent {
@@ -68,20 +70,16 @@ NetPart PartOf(const Extent &extent, uint32_t first_strip) {
 	return part;
 }
 
-std::vector<NetPart> LayOut(const OverlayNet &net, Parallel &parallel) {
-	const size_t items = net.rings ? net.ring_count : net.edge_count;
+//! Of each part
+std::vector<Extent> Extents(const OverlayNet &net, Parallel &parallel) {
 	constexpr size_t SHARE = 4096;
-	const size_t shares = std::max<size_t>(1, std::min(items / SHARE, parallel.Threads()));
-	// Parts of a share's items lie anywhere: each share has all of them, one after the other
+	const size_t shares = std::max<size_t>(1, std::min(net.ring_count / SHARE, parallel.Threads()));
+	// Parts of a share's rings lie anywhere: each share has all of them, one after the other
 	std::vector<std::vector<Extent>> extents(shares);
 	parallel.For(shares, [&](size_t share) {
 		auto &mine = extents[share];
 		mine.resize(net.parts);
-		for (auto i = items * share / shares; i < items * (share + 1) / shares; i++) {
-			if (!net.rings) {
-				mine[net.edges[i].part].Add(net.edges[i].a, net.edges[i].b);
-				continue;
-			}
+		for (auto i = net.ring_count * share / shares; i < net.ring_count * (share + 1) / shares; i++) {
 			const size_t begin = net.rings[i].start;
 			const size_t end = i + 1 == net.ring_count ? net.vertex_count : net.rings[i + 1].start;
 			auto &extent = mine[net.rings[i].part];
@@ -90,18 +88,12 @@ std::vector<NetPart> LayOut(const OverlayNet &net, Parallel &parallel) {
 			}
 		}
 	});
-	std::vector<NetPart> parts;
-	parts.reserve(net.parts);
-	uint32_t strips = 0;
-	for (size_t part = 0; part < net.parts; part++) {
-		Extent extent;
-		for (auto &share : extents) {
-			extent.Add(share[part]);
+	for (size_t share = 1; share < shares; share++) {
+		for (size_t part = 0; part < net.parts; part++) {
+			extents[0][part].Add(extents[share][part]);
 		}
-		parts.push_back(PartOf(extent, strips));
-		strips += parts.back().strips;
 	}
-	return parts;
+	return std::move(extents[0]);
 }
 
 } // namespace
@@ -134,30 +126,87 @@ GpuOverlay::Array<i32> GpuOverlay::Positions(const Array<i32> &counts) {
 	return positions;
 }
 
-uint32_t GpuOverlay::Total(const Array<i32> &positions) {
-	i32 total;
-	machine.Get(&total, positions.at + (positions.count - 1), sizeof(total));
-	return static_cast<uint32_t>(total);
+template <class T>
+T GpuOverlay::Value(const T *at) {
+	T value;
+	machine.Get(&value, at, sizeof(value));
+	return value;
 }
 
-void GpuOverlay::Sort(Array<u64> &keys, Array<i32> &values) {
+uint32_t GpuOverlay::Total(const Array<i32> &positions) {
+	return static_cast<uint32_t>(Value(positions.at + (positions.count - 1)));
+}
+
+void GpuOverlay::Sort(Array<u64> &keys, Array<i32> &values, int bits) {
 	if (keys.count == 0) {
 		return;
 	}
 	auto sorted_keys = New<u64>(keys.count);
 	auto sorted_values = New<i32>(values.count);
-	machine.Sort(keys.at, sorted_keys.at, values.at, sorted_values.at, keys.count, key_bits);
+	machine.Sort(keys.at, sorted_keys.at, values.at, sorted_values.at, keys.count, bits);
 	keys = sorted_keys;
 	values = sorted_values;
 }
 
-void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
-	const auto count = net.rings ? net.vertex_count : net.edge_count;
-	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
-		throw GpuMemoryError("more edges than 28 bits can number");
+template <class VECTOR, class T>
+void GpuOverlay::Fetch(const Array<T> &array, VECTOR &out) {
+	out.resize(array.count);
+	machine.Get(out.data(), array.at, array.count * sizeof(T));
+}
+
+std::vector<uint8_t> GpuOverlay::GetBytes(const Array<u8> &bytes) {
+	std::vector<uint8_t> out;
+	Fetch(bytes, out);
+	return out;
+}
+
+void GpuOverlay::Run(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
+	using Clock = std::chrono::steady_clock;
+	const auto any = [](const std::vector<uint8_t> &flags) {
+		return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
+	};
+	auto begin = Clock::now();
+	Send(net, parallel);
+	times.to_device_ms += machine.EndStep("to device", begin);
+	begin = Clock::now();
+	Unite(false);
+	united.failed = GetBytes(failed);
+	times.kernel_ms += machine.EndStep("kernels", begin);
+	OverlayNet::Edges others;
+	if (net.rest && any(united.failed)) {
+		net.rest(united.failed, others);
 	}
-	part_count = net.parts;
-	const auto layout = LayOut(net, parallel);
+	united.state = UnitedNet::State::PARTS;
+	if (net.whole) {
+		begin = Clock::now();
+		const auto reduced = boundary;
+		Join(net, others);
+		Unite(true);
+		if (any(GetBytes(failed))) {
+			boundary = reduced;
+		} else {
+			others.clear();
+			united.state = BuildRings();
+		}
+		times.kernel_ms += machine.EndStep("kernels", begin);
+	}
+	begin = Clock::now();
+	if (united.state == UnitedNet::State::RINGS) {
+		Fetch(vertices, united.vertices);
+		Fetch(rings, united.rings);
+	} else {
+		Fetch(boundary, united.edges);
+		united.edges.insert(united.edges.end(), others.begin(), others.end());
+	}
+	if (united.state == UnitedNet::State::LINKED) {
+		Fetch(links.to, united.next);
+		Fetch(links.crowded, united.crowded);
+		Fetch(under, united.under);
+	}
+	times.from_device_ms += machine.EndStep("from device", begin);
+}
+
+void GpuOverlay::PutParts(const std::vector<NetPart> &layout) {
 	parts = New<NetPart>(layout.size());
 	machine.Put(parts.at, layout.data(), layout.size() * sizeof(NetPart));
 	key_bits = 33;
@@ -166,51 +215,87 @@ void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
 	while (strips >> (key_bits - 32) != 0) {
 		key_bits++;
 	}
-	edges = New<NetEdge>(count);
-	if (!net.rings) {
-		machine.Put(edges.at, net.edges, count * sizeof(NetEdge));
-		return;
-	}
-	auto vertices = New<Vec2>(count);
-	auto rings = New<NetRing>(net.ring_count);
-	machine.Put(vertices.at, net.vertices, count * sizeof(Vec2));
-	machine.Put(rings.at, net.rings, net.ring_count * sizeof(NetRing));
-	Launch(SPLIT, "ring_edges", count, vertices.at, static_cast<u32>(count), rings.at, static_cast<u32>(net.ring_count),
-	       edges.at);
 }
 
-void GpuOverlay::Unite() {
-	failed = NewZeros<u8>(part_count);
-	Settle();
-	auto strips = FillStrips();
-	if (Split(strips)) {
-		strips = Strips();
-		strips = FillStrips();
-		Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, failed.at);
+void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
+	const auto count = net.vertex_count;
+	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
+		throw GpuMemoryError("more edges than 28 bits can number");
 	}
+	std::vector<NetPart> layout;
+	uint32_t strips = 0;
+	for (auto &extent : Extents(net, parallel)) {
+		layout.push_back(PartOf(extent, strips));
+		strips += layout.back().strips;
+		run += extent.run;
+		sent += extent.count;
+	}
+	PutParts(layout);
+	edges = New<NetEdge>(count);
+	auto ring_vertices = New<Vec2>(count);
+	auto net_rings = New<NetRing>(net.ring_count);
+	machine.Put(ring_vertices.at, net.vertices, count * sizeof(Vec2));
+	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing));
+	Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
+	       static_cast<u32>(net.ring_count), edges.at);
+}
+
+void GpuOverlay::Join(const OverlayNet &net, const OverlayNet::Edges &others) {
+	const auto count = boundary.count + others.size();
+	if (count > OverlayNet::MAX_COUNT) {
+		throw GpuMemoryError("more edges than 28 bits can number");
+	}
+	Extent extent;
+	extent.box = net.box;
+	extent.count = count;
+	// Edges are about as wide as they came
+	extent.run = sent > 0 ? run * (static_cast<double>(count) / static_cast<double>(sent)) : 0;
+	PutParts({PartOf(extent, 0)});
+	auto all = New<NetEdge>(count);
+	if (!others.empty()) {
+		machine.Put(all.at + boundary.count, others.data(), others.size() * sizeof(NetEdge));
+		Launch(RINGS, "join_parts", others.size(), all.at + boundary.count, static_cast<u32>(others.size()),
+		       all.at + boundary.count);
+	}
+	Launch(RINGS, "join_parts", boundary.count, boundary.at, static_cast<u32>(boundary.count), all.at);
+	edges = all;
+}
+
+void GpuOverlay::Unite(bool by_chains) {
+	failed = NewZeros<u8>(parts.count);
+	const std::vector<uint8_t> all(parts.count, 1);
+	active = New<u8>(parts.count);
+	machine.Put(active.at, all.data(), all.size());
+	Settle();
+	const auto strips = SplitAll();
 	const auto count = static_cast<u32>(edges.count);
 	auto depths = New<i32>(count);
-	Launch(MEET, "depths_below", count, edges.at, count, parts.at, strips.view, failed.at, depths.at);
+	Array<NetHop> leaders;
+	if (by_chains) {
+		leaders = Leaders(Link(edges));
+	}
+	Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, failed.at, depths.at);
+	if (by_chains) {
+		auto spread = New<i32>(count);
+		Launch(RINGS, "chain_depths", count, edges.at, count, leaders.at, depths.at, spread.at);
+		depths = spread;
+	}
 	boundary = New<NetEdge>(count);
 	auto total = NewZeros<u64>(1);
 	Launch(MEET, "union_boundary", count, edges.at, count, depths.at, failed.at, boundary.at, total.at);
-	machine.Get(&boundary_count, total.at, sizeof(boundary_count));
+	boundary.count = Value(total.at);
 }
 
-void GpuOverlay::Fetch(UnitedNet &united) {
-	united.edges.resize(boundary_count);
-	united.failed.resize(part_count);
-	machine.Get(united.edges.data(), boundary.at, boundary_count * sizeof(NetEdge));
-	machine.Get(united.failed.data(), failed.at, part_count);
-}
-
+//===----------------------------------------------------------------------===//
+// Edges that meet in their ends only
+//===----------------------------------------------------------------------===//
 //! Equal edges become one, and those that separate nothing go
 void GpuOverlay::Settle() {
 	const auto count = static_cast<u32>(edges.count);
 	auto keys = New<u64>(count);
 	auto ids = New<i32>(count);
 	Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
-	Sort(keys, ids);
+	Sort(keys, ids, key_bits);
 	auto kept = New<i32>(uint64_t(count) + 1);
 	Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, kept.at);
 	const auto positions = Positions(kept);
@@ -219,20 +304,65 @@ void GpuOverlay::Settle() {
 	edges = settled;
 }
 
-GpuOverlay::Strips GpuOverlay::FillStrips() {
+GpuOverlay::Strips GpuOverlay::FillStrips(double reach) {
 	const auto count = static_cast<u32>(edges.count);
 	auto counts = New<i32>(uint64_t(count) + 1);
-	Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, counts.at);
+	Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, reach, counts.at);
 	const auto starts = Positions(counts);
 	const auto entries = Total(starts);
 	Strips strips {New<u64>(entries), New<i32>(entries), {}};
-	Launch(MEET, "strip_entries", count, edges.at, count, parts.at, starts.at, strips.keys.at, strips.edges.at);
-	Sort(strips.keys, strips.edges);
+	Launch(MEET, "strip_entries", count, edges.at, count, parts.at, reach, starts.at, strips.keys.at, strips.edges.at);
+	Sort(strips.keys, strips.edges, key_bits);
 	strips.view = NetEntries {strips.keys.at, strips.edges.at, entries, most_entries};
 	return strips;
 }
 
-bool GpuOverlay::Split(const Strips &strips) {
+GpuOverlay::Strips GpuOverlay::SplitAll() {
+	auto strips = FillStrips(0);
+	if (!Split(strips, 0)) {
+		return strips;
+	}
+	// As OverlayArrangement does it: edges that meet anew go to ends that are near. What that does not end is left to the CPU.
+	constexpr int NEAR_ROUNDS = 8;
+	const auto counts = [&] {
+		auto each = NewZeros<u32>(parts.count);
+		Launch(MEET, "part_counts", edges.count, edges.at, static_cast<u32>(edges.count), each.at);
+		std::vector<u32> out(parts.count);
+		machine.Get(out.data(), each.at, out.size() * sizeof(u32));
+		return out;
+	};
+	std::vector<u32> first;
+	for (int round = 0;; round++) {
+		strips = Strips();
+		strips = FillStrips(0);
+		auto meet = NewZeros<u8>(parts.count);
+		Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, active.at, meet.at,
+		       failed.at);
+		const auto again = GetBytes(meet);
+		if (std::count(again.begin(), again.end(), 1) == 0) {
+			return strips;
+		}
+		const auto now = counts();
+		if (round == 0) {
+			first = now;
+		}
+		auto gone = GetBytes(failed);
+		auto goes_on = again;
+		for (size_t part = 0; part < again.size(); part++) {
+			if (again[part] && (round == 3 * NEAR_ROUNDS || now[part] > first[part] * 2 + 256)) {
+				gone[part] = 1;
+				goes_on[part] = 0;
+			}
+		}
+		machine.Put(failed.at, gone.data(), gone.size());
+		machine.Put(active.at, goes_on.data(), goes_on.size());
+		const double reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
+		strips = Strips();
+		Split(FillStrips(reach), reach);
+	}
+}
+
+bool GpuOverlay::Split(const Strips &strips, double reach) {
 	const auto count = static_cast<u32>(edges.count);
 	// As many cuts as edges, or what it takes
 	uint64_t found = 0, capacity = uint64_t(count) + 1024;
@@ -244,9 +374,9 @@ bool GpuOverlay::Split(const Strips &strips) {
 		cuts = New<NetCut>(capacity);
 		counts = NewZeros<i32>(uint64_t(count) + 1);
 		auto total = NewZeros<u64>(1);
-		Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, cuts.at, capacity, total.at,
-		       counts.at, failed.at);
-		machine.Get(&found, total.at, sizeof(found));
+		Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, reach, active.at, cuts.at,
+		       capacity, total.at, counts.at, failed.at);
+		found = Value(total.at);
 		if (found + count > OverlayNet::MAX_COUNT) {
 			throw GpuMemoryError("edges meet in more points than 28 bits can number");
 		}
@@ -265,6 +395,102 @@ bool GpuOverlay::Split(const Strips &strips) {
 	edges = pieces;
 	Settle();
 	return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Chains and rings
+//===----------------------------------------------------------------------===//
+GpuOverlay::Links GpuOverlay::Link(const Array<NetEdge> &ends) {
+	const auto count = static_cast<u32>(ends.count);
+	auto keys = New<u64>(uint64_t(count) * 2);
+	auto ids = New<i32>(keys.count);
+	Launch(RINGS, "end_keys", keys.count, ends.at, count, keys.at, ids.at);
+	Sort(keys, ids, 32);
+	Links found {keys, ids, New<u32>(count), New<u8>(count), false};
+	auto any = NewZeros<u32>(1);
+	Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at, any.at);
+	found.any_crowded = Value(any.at) != 0;
+	return found;
+}
+
+GpuOverlay::Array<NetHop> GpuOverlay::Double(Array<NetHop> hops, const char *entry_point) {
+	// Asking costs more than a few times too many
+	constexpr int TIMES = 4;
+	const auto count = static_cast<u32>(hops.count);
+	auto other = New<NetHop>(count);
+	auto changed = New<u32>(1);
+	do {
+		for (int i = 0; i < TIMES; i++) {
+			machine.Zero(changed.at, sizeof(u32));
+			Launch(RINGS, entry_point, count, hops.at, count, other.at, changed.at);
+			std::swap(hops, other);
+		}
+	} while (Value(changed.at) != 0);
+	return hops;
+}
+
+GpuOverlay::Array<NetHop> GpuOverlay::Leaders(const Links &found) {
+	auto hops = New<NetHop>(found.to.count);
+	Launch(RINGS, "first_hops", hops.count, found.to.at, static_cast<u32>(hops.count), hops.at);
+	return Double(hops, "least_hops");
+}
+
+//! As EdgeBefore does
+void GpuOverlay::SortBoundary() {
+	const auto count = static_cast<u32>(boundary.count);
+	auto keys = New<u64>(count);
+	auto ids = New<i32>(count);
+	Launch(RINGS, "start_y_keys", count, boundary.at, count, keys.at, ids.at);
+	Sort(keys, ids, 64);
+	Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
+	Sort(keys, ids, 64);
+	auto sorted = New<NetEdge>(count);
+	Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at);
+	boundary = sorted;
+}
+
+//! Rings that come back to a point are cut by the CPU, which is told how edges follow each other
+UnitedNet::State GpuOverlay::LinkCrowded() {
+	const auto count = static_cast<u32>(boundary.count);
+	Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count, links.crowded.at,
+	       links.to.at);
+	edges = boundary;
+	const auto strips = FillStrips(0);
+	under = New<u32>(count);
+	Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at, links.crowded.at,
+	       under.at, failed.at);
+	return GetBytes(failed)[0] == 0 ? UnitedNet::State::LINKED : UnitedNet::State::WHOLE;
+}
+
+UnitedNet::State GpuOverlay::BuildRings() {
+	SortBoundary();
+	links = Link(boundary);
+	if (links.any_crowded) {
+		return LinkCrowded();
+	}
+	const auto count = static_cast<u32>(boundary.count);
+	const auto least = Leaders(links);
+	auto far = New<NetHop>(count);
+	Launch(RINGS, "ring_hops", count, links.to.at, least.at, count, far.at);
+	far = Double(far, "far_hops");
+	auto leads = New<i32>(uint64_t(count) + 1);
+	auto lengths = New<i32>(uint64_t(count) + 1);
+	Launch(RINGS, "count_rings", leads.count, least.at, far.at, count, leads.at, lengths.at);
+	const auto ring_at = Positions(leads), vertex_at = Positions(lengths);
+	rings = New<UnitedRing>(Total(ring_at));
+	vertices = New<Vec2>(count);
+	auto holes = NewZeros<u32>(1);
+	Launch(RINGS, "write_rings", count, boundary.at, links.to.at, least.at, far.at, count, ring_at.at, vertex_at.at,
+	       vertices.at, rings.at, holes.at);
+	Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
+	if (Value(holes.at) == 0) {
+		return UnitedNet::State::RINGS;
+	}
+	edges = boundary;
+	const auto strips = FillStrips(0);
+	Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at, rings.at,
+	       static_cast<u32>(rings.count), failed.at);
+	return GetBytes(failed)[0] == 0 ? UnitedNet::State::RINGS : UnitedNet::State::WHOLE;
 }
 
 } // namespace vibespatial

@@ -698,18 +698,18 @@ public:
 		return std::make_unique<FakeRowwise>(task);
 	}
 	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override {
-		if (Wants("failure") || (Wants("late failure") && !net.rings)) {
+		if (Wants("failure")) {
 			throw GpuError("the fake device fell off");
 		}
 		if (Wants("no room")) {
 			throw GpuMemoryError("the fake device has no room");
 		}
 		host_cuda::Machine machine(true);
-		GpuOverlay overlay(machine);
-		overlay.Send(net, parallel);
-		overlay.Unite();
-		overlay.Fetch(united);
-		times.bytes_to_device = net.vertex_count * sizeof(vibe::Vec2) + net.edge_count * sizeof(vibe::NetEdge);
+		GpuOverlay(machine).Run(net, parallel, united, times);
+		if (Wants("late failure")) {
+			throw GpuError("the fake device fell off");
+		}
+		times.bytes_to_device = net.vertex_count * sizeof(vibe::Vec2);
 		times.kernel_ms = 1;
 	}
 	std::vector<std::string> SelfTest() override {

@@ -16,10 +16,8 @@ namespace {
 void UniteOnHost(const OverlayNet &net, Parallel &parallel, UnitedNet &united, bool backwards = false,
                  uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
 	host_cuda::Machine machine(backwards);
-	GpuOverlay overlay(machine, most_entries);
-	overlay.Send(net, parallel);
-	overlay.Unite();
-	overlay.Fetch(united);
+	GpuTimes times;
+	GpuOverlay(machine, most_entries).Run(net, parallel, united, times);
 }
 
 Compared RequireSame(Parts &parts, bool backwards, uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
@@ -202,6 +200,8 @@ TEST_CASE("overlay on a device: one edge with many cuts", "[overlay]") {
 
 namespace {
 
+using State = UnitedNet::State;
+
 //! As the plug-in does it
 class HostDevice : public OverlayDevice {
 public:
@@ -210,16 +210,22 @@ public:
 		return takes;
 	}
 	bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) override {
-		if (calls++ == fails_at) {
+		calls++;
+		if (fails) {
 			return false;
 		}
-		UniteOnHost(net, parallel, united);
+		auto asked_net = net;
+		asked_net.whole = net.whole && whole;
+		UniteOnHost(asked_net, parallel, united, true, most_entries);
 		failed += size_t(std::count(united.failed.begin(), united.failed.end(), 1));
 		parts += united.failed.size();
+		state = united.state;
 		return true;
 	}
-	bool takes = true;
-	size_t asked = 0, calls = 0, fails_at = SIZE_MAX, failed = 0, parts = 0;
+	bool takes = true, fails = false, whole = true;
+	uint32_t most_entries = GpuOverlay::MOST_ENTRIES;
+	size_t asked = 0, calls = 0, failed = 0, parts = 0;
+	State state = State::PARTS;
 };
 
 using Rings = std::vector<std::vector<Vec2>>;
@@ -284,15 +290,24 @@ TEST_CASE("overlay on a device: a union of many is the CPU's", "[overlay]") {
 		HostDevice device;
 		CHECK(Union(*polygons, &device) == expected);
 		CHECK(device.asked == 1);
-		CHECK(device.calls == 2);
+		CHECK(device.calls == 1);
+		CHECK(device.state == (polygons == &stars ? State::LINKED : State::RINGS));
 		CHECK(device.parts > 4);
-		CHECK(device.failed < device.parts);
-		// It fails at the parts, or at the whole
-		for (size_t fails_at : {0, 1}) {
-			HostDevice fails;
-			fails.fails_at = fails_at;
-			CHECK(Union(*polygons, &fails) == expected);
-			CHECK(fails.calls == 2);
+		CHECK(device.failed == 0);
+		HostDevice fails;
+		fails.fails = true;
+		CHECK(Union(*polygons, &fails) == expected);
+		CHECK(fails.calls == 1);
+		HostDevice halfway;
+		halfway.whole = false;
+		CHECK(Union(*polygons, &halfway) == expected);
+		CHECK(halfway.state == State::PARTS);
+		// Too many entries in the strips of some parts, or of the whole, or of all parts
+		for (uint32_t most : {200, 60, 10}) {
+			HostDevice crowded;
+			crowded.most_entries = most;
+			CHECK(Union(*polygons, &crowded) == expected);
+			CHECK((most > 10 || crowded.failed == crowded.parts));
 		}
 		HostDevice refuses;
 		refuses.takes = false;
@@ -307,13 +322,13 @@ TEST_CASE("overlay on a device: a union of many is the CPU's", "[overlay]") {
 	// Among points the last step is the CPU's
 	HostDevice reduces;
 	CHECK(Union(stars, &reduces, true) == Union(stars, nullptr, true));
-	CHECK(reduces.calls == 1);
+	CHECK(reduces.state == State::PARTS);
 	// Polygons that cross themselves are mended by the CPU first, those without an area vanish
 	stars[700] = {{{10, 10}, {30, 30}, {30, 10}, {10, 30}}};
 	HostDevice mends;
 	CHECK(Union(stars, &mends) == Union(stars, nullptr));
-	CHECK(mends.calls == 2);
+	CHECK(mends.state == State::LINKED);
 	stars[700] = {{{10, 10}, {30, 30}, {20, 20}}};
 	CHECK(Union(stars, &mends) == Union(stars, nullptr));
-	CHECK(mends.calls == 4);
+	CHECK(mends.calls == 2);
 }

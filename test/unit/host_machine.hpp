@@ -12,6 +12,9 @@
 namespace overlay_split_unit {
 #include "../../kernels/overlay_split.cu"
 }
+namespace overlay_rings_unit {
+#include "../../kernels/overlay_rings.cu"
+}
 namespace segment_intersection_unit {
 #include "../../kernels/segment_intersection.cu"
 }
@@ -38,10 +41,28 @@ public:
 		Add("overlay_split place_cuts", overlay_split_unit::place_cuts);
 		Add("overlay_split count_pieces", overlay_split_unit::count_pieces);
 		Add("overlay_split write_pieces", overlay_split_unit::write_pieces);
+		Add("overlay_rings join_parts", overlay_rings_unit::join_parts);
+		Add("overlay_rings end_keys", overlay_rings_unit::end_keys);
+		Add("overlay_rings link_edges", overlay_rings_unit::link_edges);
+		Add("overlay_rings first_hops", overlay_rings_unit::first_hops);
+		Add("overlay_rings least_hops", overlay_rings_unit::least_hops);
+		Add("overlay_rings ring_hops", overlay_rings_unit::ring_hops);
+		Add("overlay_rings far_hops", overlay_rings_unit::far_hops);
+		Add("overlay_rings chain_depths", overlay_rings_unit::chain_depths);
+		Add("overlay_rings start_y_keys", overlay_rings_unit::start_y_keys);
+		Add("overlay_rings start_x_keys", overlay_rings_unit::start_x_keys);
+		Add("overlay_rings sort_edges", overlay_rings_unit::sort_edges);
+		Add("overlay_rings count_rings", overlay_rings_unit::count_rings);
+		Add("overlay_rings write_rings", overlay_rings_unit::write_rings);
+		Add("overlay_rings ring_polygons", overlay_rings_unit::ring_polygons);
+		Add("overlay_rings rings_under", overlay_rings_unit::rings_under);
+		Add("overlay_rings link_crowded", overlay_rings_unit::link_crowded);
+		Add("overlay_rings edges_under", overlay_rings_unit::edges_under);
 		Add("segment_intersection strip_counts", segment_intersection_unit::strip_counts);
 		Add("segment_intersection strip_entries", segment_intersection_unit::strip_entries);
 		Add("segment_intersection find_cuts", segment_intersection_unit::find_cuts);
 		Add("segment_intersection find_meetings", segment_intersection_unit::find_meetings);
+		Add("segment_intersection part_counts", segment_intersection_unit::part_counts);
 		Add("segment_intersection depths_below", segment_intersection_unit::depths_below);
 		Add("segment_intersection union_boundary", segment_intersection_unit::union_boundary);
 	}
@@ -85,6 +106,9 @@ public:
 			keys_out[i] = keys[order[i]];
 			values_out[i] = values[order[i]];
 		}
+	}
+	double EndStep(const char *, std::chrono::steady_clock::time_point) override {
+		return 0;
 	}
 
 private:

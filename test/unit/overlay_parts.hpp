@@ -52,9 +52,8 @@ struct Compared {
 	size_t failed = 0;
 };
 
-inline bool SameEdge(const OverlayEdge &l, const OverlayEdge &r) {
-	return l.a == r.a && l.b == r.b && l.rise[0] == r.rise[0] && l.rise[1] == r.rise[1] && l.polygon == r.polygon &&
-	       l.lines == r.lines;
+inline bool SameEdge(const vibe::NetEdge &l, const vibe::NetEdge &r) {
+	return vibe::SameEdge(l, r) && l.rise == r.rise && l.polygon == r.polygon;
 }
 
 //! Every part by unite(net, parallel, united) and by the CPU
@@ -78,11 +77,11 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 	unite(net, threads, united);
 	REQUIRE(united.failed.size() == parts);
 
-	std::vector<std::vector<OverlayEdge>> found(parts);
+	std::vector<OverlayNet::Edges> found(parts);
 	for (auto &edge : united.edges) {
 		REQUIRE(edge.part < parts);
 		REQUIRE(!united.failed[edge.part]);
-		found[edge.part].push_back(OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0});
+		found[edge.part].push_back(edge);
 	}
 	Compared compared;
 	compared.parts = parts;
@@ -102,8 +101,8 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 			}
 		}
 		arrangement.Arrange(own, boxes, none, OverlayRule {}, serial);
-		std::vector<OverlayEdge> expected;
-		arrangement.TakeAreas(expected);
+		OverlayNet::Edges expected;
+		arrangement.TakeAreas(part, expected);
 		std::sort(found[part].begin(), found[part].end(), EdgeBefore());
 		REQUIRE(found[part].size() == expected.size());
 		REQUIRE(std::equal(expected.begin(), expected.end(), found[part].begin(), SameEdge));

@@ -26,6 +26,14 @@ struct NetEdge {
 	//! The polygon that has it for an edge, if it is only one
 	u32 polygon;
 	u32 part;
+
+	//! It runs from its tail to its head with the deeper side on its left
+	VIBE_HD Vec2 Tail() const {
+		return rise > 0 ? a : b;
+	}
+	VIBE_HD Vec2 Head() const {
+		return rise > 0 ? b : a;
+	}
 };
 
 //! A ring of a polygon: vertices up to the start of the next ring, the first not repeated
@@ -67,16 +75,29 @@ private:
 	}
 };
 
-//! From where to where an edge reaches in a strip that it passes, or a little farther
-VIBE_HD void RangeInStrip(const NetPart &part, const NetEdge &edge, u32 strip, double &low, double &high) {
-	low = Min(edge.a.y, edge.b.y);
-	high = Max(edge.a.y, edge.b.y);
-	if (part.StripOf(edge.b.x) - part.StripOf(edge.a.x) < 2) {
+//! The strips that an edge passes, or comes within `reach` of
+struct StripRange {
+	u32 first;
+	u32 last;
+
+	VIBE_HD StripRange(const NetPart &part, const NetEdge &edge, double reach)
+	    : first(part.StripOf(edge.a.x - reach)), last(part.StripOf(edge.b.x + reach)) {
+	}
+};
+
+//! From where to where an edge reaches in a strip that it passes, or a little farther, and `reach` more
+VIBE_HD void RangeInStrip(const NetPart &part, const NetEdge &edge, double reach, u32 strip, double &low,
+                          double &high) {
+	low = Min(edge.a.y, edge.b.y) - reach;
+	high = Max(edge.a.y, edge.b.y) + reach;
+	const StripRange range(part, edge, reach);
+	if (range.last - range.first < 2) {
 		return;
 	}
 	const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
-	// More than all that is rounded here
-	const double slack = 1e-9 * (high - low) + Abs(slope) * part.step * 1e-6 + 1e-15 * (Abs(low) + Abs(high));
+	// More than all that is rounded here, and as far as a strip's border may be passed
+	const double slack =
+	    1e-9 * (high - low) + Abs(slope) * (part.step * 1e-6 + reach) + reach + 1e-15 * (Abs(low) + Abs(high));
 	const double from = edge.a.y + (part.low_x + part.step * strip - edge.a.x) * slope;
 	const double to = edge.a.y + (part.low_x + part.step * (strip + 1.0) - edge.a.x) * slope;
 	low = Max(low, Min(from, to) - slack);
@@ -113,15 +134,18 @@ struct NetCut {
 	u32 rank;
 };
 
-//! 32 bits of an edge, the same for equal ones
+//! Adds a number to a hash
+VIBE_HD u64 Hashed(u64 hash, double value) {
+	hash = (hash ^ Bits(value)) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 32;
+}
+
+//! 32 bits of a point or an edge, the same for equal ones
+VIBE_HD u32 HashOf(const Vec2 &p) {
+	return (u32)Hashed(Hashed(0, p.x), p.y);
+}
 VIBE_HD u32 HashOf(const NetEdge &edge) {
-	u64 hash = 0;
-	const double values[4] = {edge.a.x, edge.a.y, edge.b.x, edge.b.y};
-	for (double value : values) {
-		hash = (hash ^ Bits(value)) * 0x9e3779b97f4a7c15ULL;
-		hash ^= hash >> 32;
-	}
-	return (u32)hash;
+	return (u32)Hashed(Hashed(Hashed(Hashed(0, edge.a.x), edge.a.y), edge.b.x), edge.b.y);
 }
 
 VIBE_HD bool SameEdge(const NetEdge &e, const NetEdge &f) {
@@ -141,6 +165,16 @@ VIBE_HD bool PassesBelow(const NetEdge &f, const NetEdge &e) {
 		return true;
 	}
 	return p.y >= Min(f.a.y, f.b.y) && Orient2d(f.a, f.b, p) > 0;
+}
+
+//! Of two edges that meet in their ends only and pass the same x: does g lie above f?
+VIBE_HD bool LiesAbove(const NetEdge &g, const NetEdge &f) {
+	if (LexicographicLess(g.a, f.a)) {
+		const int side = Orient2d(g.a, g.b, f.a);
+		return side != 0 ? side < 0 : Orient2d(g.a, g.b, f.b) < 0;
+	}
+	const int side = g.a == f.a ? 0 : Orient2d(f.a, f.b, g.a);
+	return side != 0 ? side > 0 : Orient2d(f.a, f.b, g.b) > 0;
 }
 
 //! Sorts the points of an edge along it, in place (heapsort: one thread, any number, no memory)
@@ -186,6 +220,50 @@ VIBE_HD void VisitPieces(const NetEdge &edge, const Vec2 *points, u32 count, VIS
 		visit(piece);
 		from = to;
 	}
+}
+
+//===----------------------------------------------------------------------===//
+// Ways along edges
+//===----------------------------------------------------------------------===//
+//! Some edges on from an edge, and a value of those in between
+struct NetHop {
+	static constexpr u32 NONE = 0xffffffffu;
+	//! Of the value of an edge that another follows: a way that ends is led by its last edge, a closed one by its least
+	static constexpr u32 GOES_ON = 0x80000000u;
+
+	u32 to;
+	u32 value;
+
+	VIBE_HD u32 Leader() const {
+		return value & ~GOES_ON;
+	}
+};
+
+//! A ring of a union, with the area on its left
+struct UnitedRing {
+	static constexpr u32 NONE = 0xffffffffu;
+
+	u32 start;
+	u32 count;
+	//! From `start` on: which vertex is the first by x and y
+	u32 first;
+	//! Of a hole: the ring of the edge next below its first vertex
+	u32 under;
+	//! The polygon that has all of it
+	u32 polygon;
+	u32 shell;
+};
+
+//! Turning clockwise around p from the ray to q, which of two other rays comes first: is it that to g, not that to h?
+VIBE_HD bool ClockwiseBefore(const Vec2 &p, const Vec2 &q, const Vec2 &g, const Vec2 &h) {
+	const int to_g = Orient2d(p, q, g), to_h = Orient2d(p, q, h);
+	return to_g != to_h ? to_g < to_h : Orient2d(p, g, h) < 0;
+}
+
+//! Sorted as the number is, which is not -0
+VIBE_HD u64 OrderedBits(double value) {
+	const u64 bits = Bits(value);
+	return bits >> 63 ? ~bits : bits | 1ULL << 63;
 }
 
 } // namespace vibe

@@ -76,6 +76,38 @@ VIBE_HD void VisitCuts(const EDGE &e, const EDGE &f, VISIT &visit) {
 	}
 }
 
+//! How far an edge goes to ends of others, where that is said as a part of its largest coordinate
+template <class EDGE>
+VIBE_HD double ReachOf(const EDGE &edge, double reach) {
+	return reach * Max(Max(Abs(edge.a.x), Abs(edge.b.x)), Max(Abs(edge.a.y), Abs(edge.b.y)));
+}
+
+//! Is p within `reach` of ab, and nearer to either end than they are to each other? Pieces are shorter than their edge, so that
+//! going to ends comes to an end.
+VIBE_HD bool IsNear(const Vec2 &a, const Vec2 &b, const Vec2 &p, double reach) {
+	const double x = b.x - a.x, y = b.y - a.y, px = p.x - a.x, py = p.y - a.y;
+	const double across = x * py - y * px;
+	return px * (b.x - p.x) + py * (b.y - p.y) > 0 && across * across <= reach * reach * (x * x + y * y);
+}
+
+//! Calls visit.Touch(second, p) for each end of one edge that is within reach of the other; true when there was one
+template <class EDGE, class VISIT>
+VIBE_HD bool VisitNearEnds(const EDGE &e, const EDGE &f, double reach, VISIT &visit) {
+	bool any = false;
+	const auto pass = [&](bool second, const Vec2 &p) {
+		const EDGE &edge = second ? f : e;
+		if (p != edge.a && p != edge.b && IsNear(edge.a, edge.b, p, ReachOf(edge, reach))) {
+			visit.Touch(second, p);
+			any = true;
+		}
+	};
+	pass(false, f.a);
+	pass(false, f.b);
+	pass(true, e.a);
+	pass(true, e.b);
+	return any;
+}
+
 //! Do two edges meet elsewhere than in an end of both?
 template <class EDGE>
 VIBE_HD bool MeetInside(const EDGE &e, const EDGE &f) {

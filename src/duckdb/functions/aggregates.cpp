@@ -301,10 +301,7 @@ string_t MakeCollection(const AggregateBindData &bind, AggregateScratch &scratch
 
 string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
 	scratch.overlay.Begin();
-	for (auto member : scratch.members) {
-		scratch.overlay.AddMembers(vibespatial::Overlay::LEFT, member);
-	}
-	return EmitRow(result, scratch.overlay.Run(vibespatial::OverlayRule {}));
+	return scratch.overlay.Unite(scratch.members, result);
 }
 
 //! Pair by pair, from the smallest on, so that the order of the rows does not matter: polygons may have lines and points in common

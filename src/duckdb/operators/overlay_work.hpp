@@ -7,6 +7,7 @@
 #include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/overlay_dispatch.hpp"
 #include "duckdb/operators/task_parallel.hpp"
+#include "duckdb/wkb_output.hpp"
 #include "engine/cpu/overlay.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb_edit.hpp"
@@ -70,16 +71,49 @@ public:
 	//! The result, until the next call
 	const vibespatial::GeometryBatch &Run(const vibespatial::OverlayRule &rule) {
 		output.Clear();
-		OverlayDispatch device(context);
-		overlay->UseDevice(&device);
 		if (!IsLarge()) {
 			vibespatial::Serial serial;
+			overlay->UseDevice(nullptr);
 			overlay->Run(rule, serial, output);
 			return output;
 		}
-		Count(overlay->Memory() + bytes * RUN_FACTOR);
-		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
+		RunLarge([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
 		return output;
+	}
+	//! The union of all members of these geometries as a string of `result`, after Begin()
+	string_t Unite(const vector<vibespatial::WkbSlice> &geometries, Vector &result) {
+		constexpr auto LEFT = vibespatial::Overlay::LEFT;
+		idx_t all = 0;
+		for (auto &geometry : geometries) {
+			all += geometry.size;
+		}
+		bool read = false;
+		if (all >= LARGE) {
+			Count(all);
+			TaskThreads(context).Run([&](vibespatial::Parallel &parallel) {
+				read = overlay->AddPolygons(LEFT, geometries.data(), geometries.size(), parallel);
+			});
+		}
+		if (read) {
+			bytes = all;
+		} else {
+			for (auto &geometry : geometries) {
+				AddMembers(LEFT, geometry);
+			}
+		}
+		if (!IsLarge()) {
+			return EmitRow(result, Run(vibespatial::OverlayRule {}));
+		}
+		string_t made;
+		RunLarge([&](vibespatial::Parallel &parallel) {
+			overlay->Run(vibespatial::OverlayRule {}, parallel, [&](size_t size) {
+				RequireValueSize(size);
+				made = StringVector::EmptyString(result, size);
+				return data_ptr_cast(made.GetDataWriteable());
+			});
+		});
+		made.Finalize();
+		return made;
 	}
 	bool IsLarge() const {
 		return bytes >= LARGE;
@@ -91,6 +125,12 @@ private:
 	//! Bytes of memory for each of WKB while it runs: about what was seen of layers of a million vertices
 	static constexpr idx_t RUN_FACTOR = 12;
 
+	void RunLarge(const std::function<void(vibespatial::Parallel &)> &run) {
+		OverlayDispatch device(context);
+		overlay->UseDevice(&device);
+		Count(overlay->Memory() + bytes * RUN_FACTOR);
+		TaskThreads(context).Run(run);
+	}
 	void Count(idx_t size) {
 		CancelPoll(context)();
 		counted = bytes;

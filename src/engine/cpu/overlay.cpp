@@ -9,7 +9,9 @@
 #include "geometry/wkb.hpp"
 #include "vibe/curve.h"
 
+#include <atomic>
 #include <cmath>
+#include <mutex>
 
 namespace vibespatial {
 
@@ -39,7 +41,7 @@ struct Overlay::Work {
 		OverlayChain chain;
 	};
 
-	std::vector<Vec2> vertices;
+	UninitializedVector<Vec2> vertices;
 	std::vector<Member> members;
 	std::vector<OverlayPoint> points;
 	uint32_t polygons = 0;
@@ -160,17 +162,154 @@ struct Overlay::Work {
 		}
 	};
 
+	//! What polygons in WKB have, once counted
+	struct PolygonCounts {
+		size_t vertices = 0;
+		size_t rings = 0;
+		size_t polygons = 0;
+		size_t members = 0;
+		bool usable = true;
+
+		//! False where there is something else than polygons
+		bool Visit(WkbSlice geometry) {
+			const auto type = ReadWkbHeader(geometry.data, geometry.size).type;
+			if (type != GeometryType::POLYGON && type != GeometryType::MULTIPOLYGON) {
+				return false;
+			}
+			const auto before = polygons;
+			VisitWkb(geometry.data, geometry.size, *this);
+			// EMPTY is one, too
+			members += std::max<size_t>(polygons - before, 1);
+			return usable;
+		}
+		void Part(vibe::Family) {
+			polygons++;
+		}
+		void Ring(uint32_t count, const uint8_t *, size_t) {
+			if (count == 0) {
+				return;
+			}
+			usable = usable && count >= 4;
+			vertices += count - 1;
+			rings++;
+		}
+	};
+	//! Reads polygons into places that were counted
+	struct PolygonReader {
+		Side side;
+		Vec2 *vertices;
+		size_t start;
+		Member *member;
+		uint32_t polygon;
+		bool usable = true;
+		bool shell = true;
+
+		void Part(vibe::Family) {
+			polygon++;
+			shell = true;
+		}
+		void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+			const bool is_shell = shell;
+			shell = false;
+			if (count == 0) {
+				return;
+			}
+			double sum = 0;
+			const auto at = [&](uint32_t i) {
+				const Vec2 p = Plain(Vec2 {vibe::LoadDouble(coords + i * stride),
+				                           vibe::LoadDouble(coords + i * stride + sizeof(double))});
+				// 0, unless one of them is infinite or NaN
+				sum += p.x * 0.0 + p.y * 0.0;
+				return p;
+			};
+			for (uint32_t i = 0; i + 1 < count; i++) {
+				vertices[start + i] = at(i);
+			}
+			usable = usable && at(count - 1) == vertices[start] && sum == 0;
+			*member++ =
+			    Member {start, OverlayChain {nullptr, count - 1, polygon, is_shell ? Kind::SHELL : Kind::HOLE, side}};
+			start += count - 1;
+		}
+	};
+
+	//! Nothing was added before, nor anything when it says false
+	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel) {
+		size_t bytes = 0;
+		std::vector<size_t> first {0};
+		const size_t share = [&] {
+			for (size_t i = 0; i < count; i++) {
+				bytes += geometries[i].size;
+			}
+			return bytes / (parallel.Threads() * 4) + 1;
+		}();
+		bytes = 0;
+		for (size_t i = 0; i < count; i++) {
+			bytes += geometries[i].size;
+			if (bytes >= share || i + 1 == count) {
+				first.push_back(i + 1);
+				bytes = 0;
+			}
+		}
+		std::vector<PolygonCounts> counts(first.size() - 1);
+		parallel.For(counts.size(), [&](size_t step) {
+			for (auto i = first[step]; i < first[step + 1] && counts[step].usable; i++) {
+				counts[step].usable = counts[step].Visit(geometries[i]);
+			}
+		});
+		PolygonCounts all;
+		std::vector<PolygonCounts> before;
+		for (auto &part : counts) {
+			before.push_back(all);
+			all.usable = all.usable && part.usable;
+			all.vertices += part.vertices;
+			all.rings += part.rings;
+			all.polygons += part.polygons;
+			all.members += part.members;
+		}
+		if (!all.usable || all.polygons > UINT32_MAX) {
+			return false;
+		}
+		vertices.resize(all.vertices);
+		members.resize(all.rings);
+		std::atomic<bool> usable {true};
+		parallel.For(counts.size(), [&](size_t step) {
+			PolygonReader reader {side, vertices.data(), before[step].vertices, members.data() + before[step].rings,
+			                      uint32_t(before[step].polygons) - 1};
+			for (auto i = first[step]; i < first[step + 1]; i++) {
+				VisitWkb(geometries[i].data, geometries[i].size, reader);
+			}
+			if (!reader.usable) {
+				usable = false;
+			}
+		});
+		if (!usable) {
+			Clear();
+			return false;
+		}
+		polygons = uint32_t(all.polygons);
+		added[side] = all.members;
+		dimension[side] = vibe::FAMILY_POLYGON;
+		return true;
+	}
+
 	//===------------------------------------------------------------------===//
 	// The arrangement
 	//===------------------------------------------------------------------===//
-	void Measure() {
+	void Measure(Parallel &parallel) {
 		boxes[0] = boxes[1] = vibe::Box::Empty();
-		for (auto &member : members) {
-			auto &box = boxes[member.chain.side];
-			for (auto i = member.start; i < member.start + member.chain.count; i++) {
-				Grow(box, vertices[i]);
+		std::mutex lock;
+		InShares(parallel, members.size(), [&](size_t begin, size_t end) {
+			vibe::Box mine[2] = {vibe::Box::Empty(), vibe::Box::Empty()};
+			for (auto k = begin; k < end; k++) {
+				auto &box = mine[members[k].chain.side];
+				for (auto i = members[k].start; i < members[k].start + members[k].chain.count; i++) {
+					Grow(box, vertices[i]);
+				}
 			}
-		}
+			std::lock_guard<std::mutex> guard(lock);
+			boxes[0].Add(mine[0]);
+			boxes[1].Add(mine[1]);
+		});
 		for (auto &point : points) {
 			Grow(boxes[point.sides & 1 ? LEFT : RIGHT], point.point);
 		}
@@ -199,11 +338,13 @@ struct Overlay::Work {
 		}
 		// What is scaled back must not be rounded
 		arrangement.grid = largest > 0 && largest < 1e-290 ? std::ldexp(scale, -1074) : 0;
-		chains.clear();
-		for (auto &member : members) {
-			chains.push_back(member.chain);
-			chains.back().points = vertices.data() + member.start;
-		}
+		chains.resize(members.size());
+		InShares(parallel, members.size(), [&](size_t begin, size_t end) {
+			for (auto i = begin; i < end; i++) {
+				chains[i] = members[i].chain;
+				chains[i].points = vertices.data() + members[i].start;
+			}
+		});
 	}
 
 	void SettlePoints() {
@@ -230,7 +371,7 @@ struct Overlay::Work {
 	}
 
 	void Arrange(const OverlayRule &rule, Parallel &parallel) {
-		Measure();
+		Measure(parallel);
 		SettlePoints();
 		// The rings of one geometry tell by themselves what is inside, whether they are valid or not. In a crowd each polygon must
 		// count once, and only once.
@@ -243,13 +384,10 @@ struct Overlay::Work {
 			Repair(parallel);
 		}
 		if (InParts(rule)) {
-			const bool on_device = device && arrangement.grid == 0 && vertices.size() <= OverlayNet::MAX_COUNT &&
-			                       device->Takes(vertices.size());
-			Reduce(on_device, parallel);
-			const bool clean = on_device && points.empty() && UniteOnDevice(parallel);
-			arrangement.ArrangeNet(points, rule, parallel, clean);
+			UniteParts(rule, parallel);
 		} else {
 			arrangement.Arrange(chains, boxes, points, rule, parallel);
+			rings.Build(net.edges, arrangement.sweep, line_ends, parallel);
 		}
 	}
 
@@ -346,24 +484,29 @@ struct Overlay::Work {
 	};
 
 	//! The polygons along a Hilbert curve: an order that their content decides
-	std::vector<Polygon> Ordered() const {
+	std::vector<Polygon> Ordered(Parallel &parallel) const {
 		auto all = boxes[0];
 		Grow(all, Vec2 {std::min(all.min_x, boxes[1].min_x), std::min(all.min_y, boxes[1].min_y)});
 		Grow(all, Vec2 {std::max(all.max_x, boxes[1].max_x), std::max(all.max_y, boxes[1].max_y)});
 		const auto grid = vibe::CurveGrid<16>::Over(all);
-		std::vector<Polygon> polygon_list;
+		std::vector<Polygon> polygon_list, scratch;
 		for (size_t i = 0; i < chains.size();) {
-			Polygon polygon {0, vibe::Box::Empty(), i, i};
-			for (; i < chains.size() && chains[i].polygon == chains[polygon.begin].polygon; i++) {
-				for (uint32_t k = 0; k < chains[i].count; k++) {
-					Grow(polygon.box, chains[i].points[k]);
+			const auto begin = i;
+			while (i < chains.size() && chains[i].polygon == chains[begin].polygon) {
+				i++;
+			}
+			polygon_list.push_back(Polygon {0, vibe::Box::Empty(), begin, i});
+		}
+		ForShares(parallel, polygon_list.size(), [&](size_t i) {
+			auto &polygon = polygon_list[i];
+			for (auto chain = polygon.begin; chain < polygon.end; chain++) {
+				for (uint32_t k = 0; k < chains[chain].count; k++) {
+					Grow(polygon.box, chains[chain].points[k]);
 				}
 			}
-			polygon.end = i;
 			polygon.code = vibe::HilbertCodeOf(grid, polygon.box);
-			polygon_list.push_back(polygon);
-		}
-		std::sort(polygon_list.begin(), polygon_list.end(), [&](const Polygon &l, const Polygon &r) {
+		});
+		const auto before = [&](const Polygon &l, const Polygon &r) {
 			if (l.code != r.code) {
 				return l.code < r.code;
 			}
@@ -371,8 +514,20 @@ struct Overlay::Work {
 			const double b[] = {r.box.min_x, r.box.min_y, r.box.max_x, r.box.max_y};
 			const auto differs = std::mismatch(a, a + 4, b);
 			return differs.first != a + 4 ? *differs.first < *differs.second : Hash(l) < Hash(r);
-		});
+		};
+		BucketSort(
+		    polygon_list, scratch, [](const Polygon &polygon) { return double(polygon.code); }, before, parallel);
 		return polygon_list;
+	}
+	//! For each of so many, a few in a step: polygons differ in size
+	template <class WORK>
+	static void ForShares(Parallel &parallel, size_t count, WORK &&work) {
+		constexpr size_t SHARE = 64;
+		parallel.For((count + SHARE - 1) / SHARE, [&](size_t share) {
+			for (auto i = share * SHARE; i < std::min(count, (share + 1) * SHARE); i++) {
+				work(i);
+			}
+		});
 	}
 	//! The same wherever its rings begin and whichever way they run
 	uint64_t Hash(const Polygon &polygon) const {
@@ -386,67 +541,114 @@ struct Overlay::Work {
 		return sum;
 	}
 
-	//! Leaves the edges of all parts in the net
-	void Reduce(bool on_device, Parallel &parallel) {
-		const auto polygon_list = Ordered();
-		std::vector<size_t> part_start {0};
+	//! Polygons [part_start[i], part_start[i + 1]) are part i
+	struct Parts {
+		std::vector<Polygon> polygons;
+		std::vector<size_t> start {0};
+
+		size_t Count() const {
+			return start.size() - 1;
+		}
+	};
+
+	void UniteParts(const OverlayRule &rule, Parallel &parallel) {
+		Parts parts;
+		parts.polygons = Ordered(parallel);
 		size_t weight = 0;
-		for (size_t i = 0; i < polygon_list.size(); i++) {
-			for (auto k = polygon_list[i].begin; k < polygon_list[i].end; k++) {
+		for (size_t i = 0; i < parts.polygons.size(); i++) {
+			for (auto k = parts.polygons[i].begin; k < parts.polygons[i].end; k++) {
 				weight += chains[k].count;
 			}
-			if (weight >= PART_VERTICES || i + 1 == polygon_list.size()) {
-				part_start.push_back(i + 1);
+			if (weight >= PART_VERTICES || i + 1 == parts.polygons.size()) {
+				parts.start.push_back(i + 1);
 				weight = 0;
 			}
 		}
-		const auto parts = part_start.size() - 1;
-		auto &edges = arrangement.net.edges;
-		edges.clear();
-		std::vector<uint8_t> open(parts, 1);
-		if (on_device) {
-			ReduceOnDevice(polygon_list, part_start, open, parallel);
+		UnitedNet united;
+		if (!UniteOnDevice(parts, parallel, united)) {
+			ReduceParts(parts, std::vector<uint8_t>(parts.Count(), 1), parallel, united.edges);
+			united.state = UnitedNet::State::PARTS;
 		}
-		std::vector<std::vector<OverlayEdge>> reduced(parts);
+		// Nothing is read from these any more, and there may be much of them
+		UninitializedVector<Vec2>().swap(vertices);
+		std::vector<Member>().swap(members);
+		std::vector<OverlayChain>().swap(chains);
+		mended.clear();
+		if (united.state == UnitedNet::State::RINGS) {
+			rings.Build(united, parallel);
+			return;
+		}
+		auto &edges = arrangement.net.edges;
+		edges.resize(united.edges.size());
+		InShares(parallel, edges.size(), [&](size_t begin, size_t end) {
+			for (auto i = begin; i < end; i++) {
+				const auto &edge = united.edges[i];
+				edges[i] = OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0};
+			}
+		});
+		OverlayNet::Edges().swap(united.edges);
+		if (united.state == UnitedNet::State::LINKED) {
+			arrangement.sweep.Take(edges, united);
+		} else {
+			arrangement.ArrangeNet(points, rule, parallel, united.state == UnitedNet::State::WHOLE);
+		}
+		rings.Build(edges, arrangement.sweep, line_ends, parallel);
+	}
+
+	//! Adds the boundary of each part that is open
+	void ReduceParts(const Parts &parts, const std::vector<uint8_t> &open, Parallel &parallel,
+	                 OverlayNet::Edges &edges) const {
+		std::vector<size_t> numbers;
+		for (size_t part = 0; part < parts.Count(); part++) {
+			if (open[part]) {
+				numbers.push_back(part);
+			}
+		}
+		std::vector<OverlayNet::Edges> reduced(numbers.size());
 		const OverlayRule rule;
-		const size_t steps = std::min(parts, parallel.Threads() * 4);
+		const size_t steps = std::min(numbers.size(), parallel.Threads() * 4);
 		parallel.For(steps, [&](size_t step) {
 			OverlayArrangement mine;
 			std::vector<OverlayChain> own;
 			Serial serial;
 			std::vector<OverlayPoint> none;
-			for (auto part = parts * step / steps; part < parts * (step + 1) / steps; part++) {
-				if (!open[part]) {
-					continue;
-				}
+			for (auto k = numbers.size() * step / steps; k < numbers.size() * (step + 1) / steps; k++) {
 				own.clear();
-				for (auto i = part_start[part]; i < part_start[part + 1]; i++) {
-					own.insert(own.end(), chains.begin() + polygon_list[i].begin, chains.begin() + polygon_list[i].end);
+				for (auto i = parts.start[numbers[k]]; i < parts.start[numbers[k] + 1]; i++) {
+					const auto &polygon = parts.polygons[i];
+					own.insert(own.end(), chains.begin() + polygon.begin, chains.begin() + polygon.end);
 				}
 				mine.Arrange(own, boxes, none, rule, serial);
-				mine.TakeAreas(reduced[part]);
+				mine.TakeAreas(uint32_t(numbers[k]), reduced[k]);
 			}
 		});
-		// Nothing is read from these any more, and there may be much of them
-		std::vector<Vec2>().swap(vertices);
-		std::vector<Member>().swap(members);
-		std::vector<OverlayChain>().swap(chains);
-		mended.clear();
+		size_t count = edges.size();
+		std::vector<size_t> starts;
 		for (auto &part : reduced) {
-			edges.insert(edges.end(), part.begin(), part.end());
-			std::vector<OverlayEdge>().swap(part);
+			starts.push_back(count);
+			count += part.size();
 		}
+		edges.resize(count);
+		parallel.For(steps, [&](size_t step) {
+			for (auto k = numbers.size() * step / steps; k < numbers.size() * (step + 1) / steps; k++) {
+				std::copy(reduced[k].begin(), reduced[k].end(), edges.begin() + starts[k]);
+				OverlayNet::Edges().swap(reduced[k]);
+			}
+		});
 	}
 
-	//! Adds the edges of the parts that the device could do; `open`: those that are left
-	void ReduceOnDevice(const std::vector<Polygon> &polygon_list, const std::vector<size_t> &part_start,
-	                    std::vector<uint8_t> &open, Parallel &parallel) {
-		std::vector<vibe::NetRing> rings(chains.size());
+	//! False when there is none, or when it did nothing
+	bool UniteOnDevice(const Parts &parts, Parallel &parallel, UnitedNet &united) {
+		if (!device || arrangement.grid != 0 || vertices.size() > OverlayNet::MAX_COUNT ||
+		    !device->Takes(vertices.size())) {
+			return false;
+		}
+		std::vector<vibe::NetRing> net_rings(chains.size());
 		size_t count = 0;
 		bool in_place = true;
 		for (size_t i = 0; i < chains.size(); i++) {
 			in_place = in_place && chains[i].points == vertices.data() + count;
-			rings[i].start = uint32_t(count);
+			net_rings[i].start = uint32_t(count);
 			count += chains[i].count;
 		}
 		// Rings have to follow each other, which those of mended polygons do not
@@ -457,59 +659,28 @@ struct Overlay::Work {
 				gathered.insert(gathered.end(), chain.points, chain.points + chain.count);
 			}
 		}
-		const auto parts = open.size();
-		const size_t steps = std::min(parts, parallel.Threads() * 4);
-		parallel.For(steps, [&](size_t step) {
-			for (auto part = parts * step / steps; part < parts * (step + 1) / steps; part++) {
-				for (auto i = part_start[part]; i < part_start[part + 1]; i++) {
-					for (auto k = polygon_list[i].begin; k < polygon_list[i].end; k++) {
-						rings[k].part = uint32_t(part);
-						rings[k].polygon = chains[k].polygon;
-						rings[k].weight = chains[k].Weight();
-					}
+		ForShares(parallel, parts.Count(), [&](size_t part) {
+			for (auto i = parts.start[part]; i < parts.start[part + 1]; i++) {
+				for (auto k = parts.polygons[i].begin; k < parts.polygons[i].end; k++) {
+					net_rings[k].part = uint32_t(part);
+					net_rings[k].polygon = chains[k].polygon;
+					net_rings[k].weight = chains[k].Weight();
 				}
 			}
 		});
 		OverlayNet input;
 		input.vertices = in_place ? vertices.data() : gathered.data();
 		input.vertex_count = count;
-		input.rings = rings.data();
-		input.ring_count = rings.size();
-		input.parts = parts;
-		UnitedNet united;
-		if (device->Unite(input, parallel, united)) {
-			TakeEdges(united);
-			open = united.failed;
-		}
-	}
-	void TakeEdges(const UnitedNet &united) {
-		for (auto &edge : united.edges) {
-			arrangement.net.edges.push_back(OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0});
-		}
-	}
-
-	//! The net becomes the boundary of what is in it
-	bool UniteOnDevice(Parallel &parallel) {
-		auto &edges = arrangement.net.edges;
-		if (edges.size() > OverlayNet::MAX_COUNT) {
-			return false;
-		}
-		UninitializedVector<vibe::NetEdge> all;
-		all.reserve(edges.size());
-		for (auto &edge : edges) {
-			all.push_back(vibe::NetEdge {edge.a, edge.b, edge.rise[0], edge.polygon, 0});
-		}
-		OverlayNet input;
-		input.edges = all.data();
-		input.edge_count = all.size();
-		input.parts = 1;
-		UnitedNet united;
-		if (!device->Unite(input, parallel, united) || united.failed[0]) {
-			return false;
-		}
-		edges.clear();
-		TakeEdges(united);
-		return true;
+		input.rings = net_rings.data();
+		input.ring_count = net_rings.size();
+		input.parts = parts.Count();
+		input.box = boxes[LEFT];
+		// Among points the last step is the CPU's
+		input.whole = points.empty();
+		input.rest = [&](const std::vector<uint8_t> &failed, OverlayNet::Edges &edges) {
+			ReduceParts(parts, failed, parallel, edges);
+		};
+		return device->Unite(input, parallel, united);
 	}
 
 	int ResultDimension(OverlayOp op) const {
@@ -558,6 +729,10 @@ void Overlay::AddWkb(Side side, const uint8_t *wkb, size_t size) {
 	}
 }
 
+bool Overlay::AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel) {
+	return work->AddPolygons(side, geometries, count, parallel);
+}
+
 void Overlay::AddRing(Side side, const Vec2 *points, size_t count) {
 	const auto start = work->vertices.size();
 	std::transform(points, points + count, std::back_inserter(work->vertices), Plain);
@@ -582,9 +757,19 @@ void Overlay::AddPoint(Side side, const Vec2 &point) {
 
 void Overlay::Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &out) {
 	work->Arrange(rule, parallel);
-	auto &arrangement = work->arrangement;
-	work->rings.Build(arrangement.net.edges, arrangement.sweep, work->line_ends);
 	work->rings.Write(work->ResultDimension(rule.op), 1 / work->scale, out);
+	work->Clear();
+}
+
+void Overlay::Run(const OverlayRule &rule, Parallel &parallel, const std::function<uint8_t *(size_t)> &allocate) {
+	work->Arrange(rule, parallel);
+	if (work->rings.AreasOnly()) {
+		work->rings.WriteWkb(1 / work->scale, allocate(work->rings.WkbSize()), parallel);
+	} else {
+		GeometryBatch batch;
+		work->rings.Write(work->ResultDimension(rule.op), 1 / work->scale, batch);
+		vibespatial::WriteWkb(batch, 0, allocate(vibespatial::WkbSize(batch, 0)));
+	}
 	work->Clear();
 }
 

@@ -15,9 +15,11 @@
 
 #include "engine/cpu/parallel.hpp"
 #include "geometry/geometry_batch.hpp"
+#include "geometry/wkb_edit.hpp"
 #include "vibe/orient2d.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -59,6 +61,9 @@ public:
 	void Add(Side side, const GeometryBatch &batch, size_t row);
 	//! As above from WKB, without a batch in between
 	void AddWkb(Side side, const uint8_t *wkb, size_t size);
+	//! Each polygon of many geometries by itself, by all threads, to a side that has nothing. False where one of them is
+	//! something else, or not usable: then nothing was added.
+	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel);
 	//! A closed curve as it runs: what lies to its left is one deeper. The last point may repeat the first or not.
 	void AddRing(Side side, const vibe::Vec2 *points, size_t count);
 	//! A line; one that is a single point is that point
@@ -68,6 +73,8 @@ public:
 	//! Appends the result as a row to `out`, drops what was added. EMPTY results have the type of the highest dimension
 	//! that the operation could give: POLYGON, LINESTRING, POINT, or GEOMETRYCOLLECTION where nothing was added.
 	void Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &out);
+	//! The same as WKB, into memory of the size that `allocate` is asked for, by all threads
+	void Run(const OverlayRule &rule, Parallel &parallel, const std::function<uint8_t *(size_t)> &allocate);
 	//! Drops what was added
 	void Clear();
 	//! For unions of many polygons, as long as it is there; nullptr: none

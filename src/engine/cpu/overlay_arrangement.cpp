@@ -98,12 +98,11 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 	}
 }
 
-void OverlayArrangement::TakeAreas(std::vector<OverlayEdge> &out) const {
+void OverlayArrangement::TakeAreas(uint32_t part, OverlayNet::Edges &out) const {
 	for (size_t i = 0; i < net.edges.size(); i++) {
 		if (sweep.labels[i] & LABEL_AREA) {
-			out.push_back(net.edges[i]);
-			out.back().rise[0] = sweep.labels[i] & LABEL_ABOVE ? 1 : -1;
-			out.back().rise[1] = 0;
+			const auto &edge = net.edges[i];
+			out.push_back(vibe::NetEdge {edge.a, edge.b, sweep.labels[i] & LABEL_ABOVE ? 1 : -1, edge.polygon, part});
 		}
 	}
 }

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "engine/cpu/overlay_device.hpp"
 #include "engine/cpu/overlay_edges.hpp"
 #include "engine/cpu/overlay_sweep.hpp"
 
@@ -45,8 +46,8 @@ public:
 	             const OverlayRule &rule, Parallel &parallel);
 	//! What was put into net.edges; `clean`: they meet in their ends only, and no points are there
 	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean = false);
-	//! The boundary of the areas that came out, as edges of the left side
-	void TakeAreas(std::vector<OverlayEdge> &out) const;
+	//! Adds the boundary of the areas that came out, as edges of a part
+	void TakeAreas(uint32_t part, OverlayNet::Edges &out) const;
 	size_t Memory() const;
 
 private:

@@ -11,11 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace vibespatial {
 
-//! Parts to unite, each for itself: rings of polygons, or edges where there are no rings. No coordinate is -0.
+//! Rings of polygons in parts: first each part is united for itself, then what is left of all. No coordinate is -0.
 struct OverlayNet {
 	//! Of vertices and of edges
 	static constexpr size_t MAX_COUNT = size_t(1) << 28;
@@ -25,15 +26,40 @@ struct OverlayNet {
 	//! In the order of their vertices; the first starts at 0
 	const vibe::NetRing *rings = nullptr;
 	size_t ring_count = 0;
-	const vibe::NetEdge *edges = nullptr;
-	size_t edge_count = 0;
 	size_t parts = 0;
+	//! Of all rings
+	vibe::Box box = vibe::Box::Empty();
+	//! Else the parts are all that is wanted
+	bool whole = false;
+
+	using Edges = UninitializedVector<vibe::NetEdge>;
+	//! Adds the boundaries of the parts that the device could not do: those that are 1
+	std::function<void(const std::vector<uint8_t> &failed, Edges &edges)> rest;
 };
 
+//! How far a device came
 struct UnitedNet {
-	//! The boundary of each part's union: what OverlayArrangement::TakeAreas takes, in no order
-	UninitializedVector<vibe::NetEdge> edges;
-	//! For each part: 1 where the CPU has to do it. It has no edges then.
+	enum class State : uint8_t {
+		//! `edges`: the boundary of each part's union, what OverlayArrangement::TakeAreas takes
+		PARTS,
+		//! `edges`: the boundary of all
+		WHOLE,
+		//! The same, sorted as EdgeBefore does, with what OverlaySweep says of its edges
+		LINKED,
+		//! The same as rings
+		RINGS
+	};
+
+	State state = State::PARTS;
+	OverlayNet::Edges edges;
+	std::vector<uint32_t> next;
+	std::vector<uint8_t> crowded;
+	//! For each edge that may be the lower one at the first vertex of a hole
+	std::vector<uint32_t> under;
+	//! In the order of their first vertices
+	UninitializedVector<vibe::Vec2> vertices;
+	std::vector<vibe::UnitedRing> rings;
+	//! For each part: 1 where the CPU had to do it
 	std::vector<uint8_t> failed;
 };
 

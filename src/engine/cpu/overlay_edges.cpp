@@ -42,19 +42,6 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	return (above && below) || first == 0;
 }
 
-double Largest(const OverlayEdge &edge) {
-	return std::max(std::max(vibe::Abs(edge.a.x), vibe::Abs(edge.b.x)),
-	                std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
-}
-
-//! Is p within `reach` of ab, and nearer to either end than they are to each other? Pieces are shorter than their edge, so that
-//! going to ends comes to an end.
-bool IsNear(const Vec2 &a, const Vec2 &b, const Vec2 &p, double reach) {
-	const double x = b.x - a.x, y = b.y - a.y, px = p.x - a.x, py = p.y - a.y;
-	const double across = x * py - y * px;
-	return px * (b.x - p.x) + py * (b.y - p.y) > 0 && across * across <= reach * reach * (x * x + y * y);
-}
-
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -173,7 +160,9 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 //! by x, so those of a strip are neighbours in memory.
 void OverlayEdges::FillStrips(const Tolerance &tolerance) {
 	const auto n = edges.size();
-	const auto reach_of = [&](const OverlayEdge &edge) { return tolerance.reach * Largest(edge) + tolerance.grid; };
+	const auto reach_of = [&](const OverlayEdge &edge) {
+		return vibe::ReachOf(edge, tolerance.reach) + tolerance.grid;
+	};
 	const double low = edges[0].a.x;
 	double high = low, run = 0;
 	for (auto &edge : edges) {
@@ -241,14 +230,12 @@ void OverlayEdges::ScanStrip(size_t strip, const Tolerance &tolerance, std::vect
 	}
 }
 
-//! Cuts edges at ends of each other that are near; true when there was one
-bool OverlayEdges::GoToEnds(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &out) const {
+//! Cuts edges at ends of each other whose pixels they pass; true when there was one
+bool OverlayEdges::GoToPixels(uint32_t first, uint32_t second, double grid, std::vector<Cut> &out) const {
 	const auto before = out.size();
 	const auto pass = [&](uint32_t index, const Vec2 &p) {
 		const auto &edge = edges[index];
-		if (p != edge.a && p != edge.b &&
-		    (tolerance.grid > 0 ? PassesPixel(edge.a, edge.b, p, tolerance.grid)
-		                        : IsNear(edge.a, edge.b, p, tolerance.reach * Largest(edge)))) {
+		if (p != edge.a && p != edge.b && PassesPixel(edge.a, edge.b, p, grid)) {
 			out.push_back(Cut {index, p});
 		}
 	};
@@ -260,9 +247,6 @@ bool OverlayEdges::GoToEnds(uint32_t first, uint32_t second, const Tolerance &to
 }
 
 void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &out) const {
-	if ((tolerance.reach > 0 || tolerance.grid > 0) && GoToEnds(first, second, tolerance, out)) {
-		return;
-	}
 	struct Visit {
 		const uint32_t index[2];
 		const double grid;
@@ -278,6 +262,12 @@ void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &to
 		}
 	};
 	Visit visit {{first, second}, tolerance.grid, out};
+	// Where there is an end to go to, there is no new point
+	if (tolerance.grid > 0    ? GoToPixels(first, second, tolerance.grid, out)
+	    : tolerance.reach > 0 ? vibe::VisitNearEnds(edges[first], edges[second], tolerance.reach, visit)
+	                          : false) {
+		return;
+	}
 	vibe::VisitCuts(edges[first], edges[second], visit);
 }
 

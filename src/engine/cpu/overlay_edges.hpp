@@ -42,7 +42,8 @@ struct OverlayPoint {
 
 //! By their left ends, then by their right ones
 struct EdgeBefore {
-	bool operator()(const OverlayEdge &e, const OverlayEdge &f) const {
+	template <class EDGE>
+	bool operator()(const EDGE &e, const EDGE &f) const {
 		return e.a == f.a ? vibe::LexicographicLess(e.b, f.b) : vibe::LexicographicLess(e.a, f.a);
 	}
 };
@@ -98,7 +99,7 @@ private:
 	void FillStrips(const Tolerance &tolerance);
 	void ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &found);
 	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
-	bool GoToEnds(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
+	bool GoToPixels(uint32_t first, uint32_t second, double grid, std::vector<Cut> &found) const;
 	void Apply(Parallel &parallel);
 
 	std::vector<OverlayEdge> scratch;

@@ -1,6 +1,7 @@
 #include "engine/cpu/overlay_rings.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -32,21 +33,56 @@ Vec2 OverlayRings::Head(uint32_t edge) const {
 }
 
 void OverlayRings::Build(const std::vector<OverlayEdge> &edges_p, const OverlaySweep &sweep_p,
-                         const std::vector<Vec2> &line_ends) {
+                         const std::vector<Vec2> &line_ends, Parallel &parallel) {
 	edges = &edges_p;
 	sweep = &sweep_p;
 	path.clear();
 	rings.clear();
-	order.clear();
 	ring_of.assign(edges->size(), NONE);
 	for (uint32_t edge = 0; edge < edges->size(); edge++) {
 		if ((sweep->labels[edge] & LABEL_AREA) && ring_of[edge] == NONE) {
 			Walk(edge);
 		}
 	}
-	Nest();
+	vertices.resize(path.size());
+	InShares(parallel, path.size(), [&](size_t begin, size_t end) {
+		for (auto i = begin; i < end; i++) {
+			vertices[i] = Tail(path[i]);
+		}
+	});
+	for (auto &ring : rings) {
+		if (!ring.shell) {
+			ring.own = IsOwn(ring);
+			const auto below = sweep->under[ring.under];
+			ring.under = below == NONE ? NONE : ring_of[below];
+		}
+	}
+	Nest(parallel);
 	BuildLines(line_ends);
 	points = sweep->points;
+}
+
+void OverlayRings::Build(UnitedNet &united, Parallel &parallel) {
+	path.clear();
+	vertices = std::move(united.vertices);
+	rings.resize(united.rings.size());
+	for (uint32_t i = 0; i < rings.size(); i++) {
+		const auto &from = united.rings[i];
+		auto &ring = rings[i];
+		ring.start = from.start;
+		ring.count = from.count;
+		ring.first = from.start + from.first;
+		ring.place = i;
+		ring.under = from.under;
+		ring.shell = from.shell != 0;
+		ring.own = from.polygon != vibe::NetEdge::NO_POLYGON;
+		ring.owner = ring.shell ? i : NONE;
+	}
+	Nest(parallel);
+	line_vertices.clear();
+	line_order.clear();
+	line_start.assign(1, 0);
+	points.clear();
 }
 
 //! Around one area from an edge on. Where the way comes back to a point, what lies between is a ring of its own.
@@ -94,104 +130,149 @@ void OverlayRings::AddRing(size_t from) {
 	const auto arrives = path[ring.first == ring.start ? ring.start + ring.count - 1 : ring.first - 1];
 	const auto &first = (*edges)[leaves], &last = (*edges)[arrives];
 	ring.shell = vibe::Orient2d(first.a, first.b, last.b) > 0;
-	ring.lower = ring.shell ? leaves : arrives;
+	// Edges are sorted
+	ring.place = std::min(leaves, arrives);
+	ring.under = ring.shell ? NONE : arrives;
 	ring.owner = ring.shell ? uint32_t(rings.size()) : NONE;
 	rings.push_back(ring);
+}
+
+//! Do all edges of a ring belong to one polygon?
+bool OverlayRings::IsOwn(const Ring &ring) const {
+	const auto polygon = (*edges)[path[ring.start]].polygon;
+	return polygon != OverlayEdge::NO_POLYGON &&
+	       std::all_of(path.begin() + ring.start, path.begin() + ring.start + ring.count,
+	                   [&](uint32_t edge) { return (*edges)[edge].polygon == polygon; });
 }
 
 //! The shell around a hole: the ring of the edge below it, or the shell that this one lies in as a hole
 uint32_t OverlayRings::Owner(uint32_t ring) {
 	auto at = ring;
 	while (rings[at].owner == NONE) {
-		const auto under = sweep->under[rings[at].lower];
-		if (under == NONE) {
+		at = rings[at].under;
+		if (at == NONE) {
 			throw std::logic_error("overlay: a hole in no shell");
 		}
-		at = ring_of[under];
 	}
 	const auto owner = rings[at].owner;
-	for (at = ring; rings[at].owner == NONE;) {
+	for (at = ring; rings[at].owner == NONE; at = rings[at].under) {
 		rings[at].owner = owner;
-		at = ring_of[sweep->under[rings[at].lower]];
 	}
 	return owner;
 }
 
 //! Thinner than coordinates of its size, computed somehow, can be relied on; a hole that a polygon came with is none
 bool OverlayRings::IsSliver(const Ring &ring) const {
+	if (ring.shell || ring.own) {
+		return false;
+	}
 	double area = 0, length = 0, largest = 0;
-	const auto origin = Tail(path[ring.start]);
-	const auto polygon = (*edges)[path[ring.start]].polygon;
-	bool own = polygon != OverlayEdge::NO_POLYGON;
-	for (auto i = ring.start; i < ring.start + ring.count; i++) {
-		own = own && (*edges)[path[i]].polygon == polygon;
-		const auto p = Tail(path[i]), q = Head(path[i]);
+	const auto *ring_vertices = vertices.data() + ring.start;
+	const auto origin = ring_vertices[0];
+	for (uint32_t i = 0; i < ring.count; i++) {
+		const auto p = ring_vertices[i], q = ring_vertices[i + 1 == ring.count ? 0 : i + 1];
 		area += (p.x - origin.x) * (q.y - origin.y) - (q.x - origin.x) * (p.y - origin.y);
 		length += vibe::Abs(q.x - p.x) + vibe::Abs(q.y - p.y);
 		largest = std::max(largest, std::max(vibe::Abs(p.x), vibe::Abs(p.y)));
 	}
 	// `area` is twice the ring's
-	return !own && vibe::Abs(area) < length * largest * OVERLAY_SLIVER;
+	return vibe::Abs(area) < length * largest * OVERLAY_SLIVER;
+}
+
+//! They may touch in vertices; one that does so with all of its own is in the hole as well
+bool OverlayRings::LiesIn(const Ring &shell, const Ring &hole) const {
+	const auto *around = vertices.data() + hole.start;
+	for (uint32_t i = 0; i < shell.count; i++) {
+		vibe::RayCounter counter {vertices[shell.start + i], false, false};
+		for (uint32_t k = 0; k < hole.count && !counter.on; k++) {
+			counter.Add(around[k], around[k + 1 == hole.count ? 0 : k + 1]);
+		}
+		if (!counter.on) {
+			return counter.odd;
+		}
+	}
+	return true;
 }
 
 //! What lies in a hole that is filled goes with it
 void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
-	// A hole goes with its shell; a shell with the hole that it lies in, or with the shell below it, which lies in the same
-	const auto around = [&](uint32_t ring) {
-		if (!rings[ring].shell) {
-			return Owner(ring);
-		}
-		const auto under = sweep->under[rings[ring].lower];
-		return under == NONE ? NONE : ring_of[under];
-	};
-	auto known = gone;
-	std::vector<uint32_t> way;
+	std::vector<uint32_t> holes, shells;
 	for (uint32_t i = 0; i < rings.size(); i++) {
-		way.clear();
-		auto at = i;
-		for (; at != NONE && !known[at]; at = around(at)) {
-			way.push_back(at);
+		if (gone[i]) {
+			holes.push_back(i);
+		} else if (rings[i].shell) {
+			shells.push_back(i);
 		}
-		const bool goes = at != NONE && gone[at];
-		for (auto ring : way) {
-			gone[ring] = goes;
-			known[ring] = 1;
+	}
+	const auto first = [&](uint32_t ring) { return vertices[rings[ring].first]; };
+	std::sort(shells.begin(), shells.end(),
+	          [&](uint32_t l, uint32_t r) { return vibe::LexicographicLess(first(l), first(r)); });
+	bool any = false;
+	for (auto hole : holes) {
+		auto box = vibe::Box::Empty();
+		for (uint32_t i = 0; i < rings[hole].count; i++) {
+			const auto p = vertices[rings[hole].start + i];
+			box.Add(p.x, p.y);
 		}
+		auto shell = std::partition_point(shells.begin(), shells.end(),
+		                                  [&](uint32_t ring) { return first(ring).x < box.min_x; });
+		for (; shell != shells.end() && first(*shell).x <= box.max_x; shell++) {
+			if (box.Covers(first(*shell).x, first(*shell).y) && *shell != Owner(hole) &&
+			    LiesIn(rings[*shell], rings[hole])) {
+				gone[*shell] = 1;
+				any = true;
+			}
+		}
+	}
+	for (uint32_t i = 0; any && i < rings.size(); i++) {
+		gone[i] = gone[i] || gone[Owner(i)];
 	}
 }
 
-void OverlayRings::Nest() {
-	std::vector<uint8_t> gone(rings.size(), 0);
-	bool any = false;
-	for (uint32_t i = 0; i < rings.size(); i++) {
-		gone[i] = !rings[i].shell && IsSliver(rings[i]);
-		any = any || gone[i];
-	}
-	if (any) {
+//! Shells by their places, each before its holes by theirs
+void OverlayRings::Nest(Parallel &parallel) {
+	const auto count = uint32_t(rings.size());
+	std::vector<uint8_t> gone(count);
+	InShares(parallel, count, [&](size_t begin, size_t end) {
+		for (auto i = begin; i < end; i++) {
+			gone[i] = IsSliver(rings[i]) ? 1 : 0;
+		}
+	});
+	if (std::find(gone.begin(), gone.end(), 1) != gone.end()) {
 		FillHoles(gone);
 	}
-	for (uint32_t i = 0; i < rings.size(); i++) {
+	std::vector<uint32_t> by_place;
+	by_place.reserve(count);
+	for (uint32_t i = 0; i < count; i++) {
 		if (!gone[i]) {
 			Owner(i);
-			order.push_back(i);
+			by_place.push_back(i);
 		}
 	}
-	// Edges are sorted, so a ring's first edge tells its place
-	const auto first_edge = [&](const Ring &ring) {
-		const auto leaves = path[ring.first];
-		const auto arrives = path[ring.first == ring.start ? ring.start + ring.count - 1 : ring.first - 1];
-		return std::min(leaves, arrives);
-	};
-	std::sort(order.begin(), order.end(), [&](uint32_t l, uint32_t r) {
-		const auto &a = rings[l], &b = rings[r];
-		if (a.owner != b.owner) {
-			return first_edge(rings[a.owner]) < first_edge(rings[b.owner]);
+	const auto before = [&](uint32_t l, uint32_t r) { return rings[l].place < rings[r].place; };
+	if (!std::is_sorted(by_place.begin(), by_place.end(), before)) {
+		std::sort(by_place.begin(), by_place.end(), before);
+	}
+	// How many holes a shell has, then where its next one goes
+	std::vector<uint32_t> next(count, 0);
+	for (auto i : by_place) {
+		next[rings[i].owner] += rings[i].shell ? 0 : 1;
+	}
+	order.resize(by_place.size());
+	uint32_t at = 0;
+	for (auto i : by_place) {
+		if (rings[i].shell) {
+			const auto holes = next[i];
+			order[at++] = i;
+			next[i] = at;
+			at += holes;
 		}
-		if (a.shell != b.shell) {
-			return a.shell;
+	}
+	for (auto i : by_place) {
+		if (!rings[i].shell) {
+			order[next[rings[i].owner]++] = i;
 		}
-		return first_edge(a) < first_edge(b);
-	});
+	}
 }
 
 //! Do more than two edges of any kind meet in the end p of an edge of a line?
@@ -279,7 +360,7 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 	const auto members = shells + lines + points.size();
 	const auto kinds = (shells > 0) + (lines > 0) + (!points.empty());
 	const auto add = [&](const Vec2 &p) { out.AddVertex(p.x * scale, p.y * scale, 0, 0); };
-	out.RequireRoom(path.size() + rings.size() + line_vertices.size() + points.size() * 2 + members + 1);
+	out.RequireRoom(vertices.size() + rings.size() + line_vertices.size() + points.size() * 2 + members + 1);
 
 	GeometryType single = kinds > 1 || dimension < 0 ? GeometryType::GEOMETRYCOLLECTION
 	                      : shells > 0               ? GeometryType::POLYGON
@@ -304,8 +385,7 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 		}
 		out.BeginRing();
 		for (uint32_t i = 0; i <= ring.count; i++) {
-			const auto at = ring.first - ring.start + i;
-			add(Tail(path[ring.start + at % ring.count]));
+			add(vertices[ring.start + (ring.first - ring.start + i) % ring.count]);
 		}
 	}
 	for (auto line : line_order) {
@@ -325,11 +405,82 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 	out.EndRow();
 }
 
+namespace {
+
+//! Of the header of a geometry, and of a count
+constexpr size_t WKB_HEADER = 5;
+constexpr size_t WKB_COUNT = sizeof(uint32_t);
+
+uint8_t *PutHeader(uint8_t *out, GeometryType type, uint32_t count) {
+	*out = 1;
+	const uint32_t words[] = {static_cast<uint32_t>(type), count};
+	std::memcpy(out + 1, words, sizeof(words));
+	return out + WKB_HEADER + WKB_COUNT;
+}
+
+} // namespace
+
+size_t OverlayRings::WkbSize() const {
+	size_t size = 0, shells = 0;
+	for (auto ring : order) {
+		size += WKB_COUNT + (size_t(rings[ring].count) + 1) * sizeof(Vec2);
+		shells += rings[ring].shell;
+	}
+	return size + (shells + (shells > 1)) * (WKB_HEADER + WKB_COUNT);
+}
+
+void OverlayRings::WriteWkb(double scale, uint8_t *out, Parallel &parallel) const {
+	const auto shells = std::count_if(order.begin(), order.end(), [&](uint32_t ring) { return rings[ring].shell; });
+	// Where each ring is written, its polygon's header included
+	UninitializedVector<size_t> starts(order.size() + 1);
+	starts[0] = shells > 1 ? WKB_HEADER + WKB_COUNT : 0;
+	for (size_t i = 0; i < order.size(); i++) {
+		const auto &ring = rings[order[i]];
+		starts[i + 1] =
+		    starts[i] + (ring.shell ? WKB_HEADER + WKB_COUNT : 0) + WKB_COUNT + (size_t(ring.count) + 1) * sizeof(Vec2);
+	}
+	if (shells > 1) {
+		PutHeader(out, GeometryType::MULTIPOLYGON, uint32_t(shells));
+	}
+	const auto write = [&](size_t i) {
+		const auto &ring = rings[order[i]];
+		auto *at = out + starts[i];
+		if (ring.shell) {
+			auto end = i + 1;
+			while (end < order.size() && !rings[order[end]].shell) {
+				end++;
+			}
+			at = PutHeader(at, GeometryType::POLYGON, uint32_t(end - i));
+		}
+		const uint32_t count = ring.count + 1;
+		std::memcpy(at, &count, sizeof(count));
+		at += sizeof(count);
+		for (uint32_t k = 0, from = ring.first; k < count; k++) {
+			const Vec2 p {vertices[from].x * scale, vertices[from].y * scale};
+			std::memcpy(at, &p, sizeof(p));
+			at += sizeof(p);
+			from = from + 1 == ring.start + ring.count ? ring.start : from + 1;
+		}
+	};
+	const size_t shares = std::max<size_t>(1, std::min(parallel.Threads() * 4, order.size()));
+	parallel.For(shares, [&](size_t share) {
+		// As many bytes in each
+		const auto border = [&](size_t number) {
+			return std::lower_bound(starts.begin(), starts.end() - 1, starts.back() / shares * number) - starts.begin();
+		};
+		const auto end = share + 1 == shares ? order.size() : size_t(border(share + 1));
+		for (auto i = share == 0 ? 0 : size_t(border(share)); i < end; i++) {
+			write(i);
+		}
+	});
+}
+
 size_t OverlayRings::Memory() const {
 	return (path.capacity() + ring_of.capacity() + order.capacity() + line_start.capacity() + line_order.capacity() +
 	        walked.capacity()) *
 	           sizeof(uint32_t) +
-	       rings.capacity() * sizeof(Ring) + (line_vertices.capacity() + points.capacity()) * sizeof(Vec2);
+	       rings.capacity() * sizeof(Ring) +
+	       (vertices.capacity() + line_vertices.capacity() + points.capacity()) * sizeof(Vec2);
 }
 
 } // namespace vibespatial

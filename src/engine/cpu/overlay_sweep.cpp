@@ -554,6 +554,17 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	return !failed;
 }
 
+void OverlaySweep::Take(const std::vector<OverlayEdge> &edges, UnitedNet &united) {
+	labels.resize(edges.size());
+	for (size_t i = 0; i < edges.size(); i++) {
+		labels[i] = uint8_t(LABEL_AREA | LABEL_COVERED | LABEL_LEFT | (edges[i].rise[0] > 0 ? LABEL_ABOVE : 0));
+	}
+	next = std::move(united.next);
+	crowded = std::move(united.crowded);
+	under = std::move(united.under);
+	points.clear();
+}
+
 size_t OverlaySweep::Memory() const {
 	return labels.capacity() + crowded.capacity() +
 	       (next.capacity() + under.capacity() + places.capacity()) * sizeof(uint32_t) +

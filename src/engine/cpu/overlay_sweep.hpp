@@ -9,6 +9,7 @@
 #pragma once
 
 #include "engine/cpu/overlay.hpp"
+#include "engine/cpu/overlay_device.hpp"
 #include "engine/cpu/overlay_edges.hpp"
 
 #include <atomic>
@@ -51,6 +52,9 @@ public:
 	//! Both sorted, no two equal. False when two edges meet elsewhere than in ends of both; then nothing else is said.
 	bool Run(const OverlayEdges &net, const std::vector<OverlayPoint> &points, const OverlayRule &rule,
 	         Parallel &parallel);
+
+	//! What a device found of these edges, each of which bounds an area
+	void Take(const std::vector<OverlayEdge> &edges, UnitedNet &united);
 
 	size_t Memory() const;
 

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 
@@ -34,5 +35,13 @@ public:
 		}
 	}
 };
+
+//! Calls work(begin, end) for shares of 0 .. count - 1, on the threads that there are
+template <class WORK>
+void InShares(Parallel &parallel, size_t count, WORK &&work) {
+	constexpr size_t LEAST = 4096;
+	const size_t shares = std::max(size_t(1), std::min(count / LEAST, parallel.Threads() * 4));
+	parallel.For(shares, [&](size_t share) { work(count * share / shares, count * (share + 1) / shares); });
+}
 
 } // namespace vibespatial

@@ -6,12 +6,6 @@
 
 namespace vibespatial {
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-} // namespace
-
 class DeviceOverlayMachine : public OverlayMachine {
 public:
 	DeviceOverlayMachine(CudaEngine &engine, Parallel &parallel)
@@ -46,8 +40,9 @@ public:
 		engine.primitives.RadixSort("radix_sort_u64_i32", keys, keys_out, values, values_out, count, bits, stream,
 		                            *memory);
 	}
-	void Synchronize() {
+	double EndStep(const char *name, std::chrono::steady_clock::time_point begin) override {
 		stream.Synchronize();
+		return engine.EndStep("query", name, begin);
 	}
 
 	uint64_t bytes_to_device = 0;
@@ -65,18 +60,7 @@ private:
 void CudaEngine::UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
 	Need(KernelNeeds("union_agg"), "union_agg", times);
 	DeviceOverlayMachine machine(*this, parallel);
-	GpuOverlay overlay(machine);
-	auto begin = Clock::now();
-	overlay.Send(net, parallel);
-	machine.Synchronize();
-	times.to_device_ms = EndStep("query", "to device", begin);
-	begin = Clock::now();
-	overlay.Unite();
-	machine.Synchronize();
-	times.kernel_ms = EndStep("query", "kernels", begin);
-	begin = Clock::now();
-	overlay.Fetch(united);
-	times.from_device_ms = EndStep("query", "from device", begin);
+	GpuOverlay(machine).Run(net, parallel, united, times);
 	times.bytes_to_device = machine.bytes_to_device;
 	times.bytes_from_device = machine.bytes_from_device;
 }
