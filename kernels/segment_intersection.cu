@@ -16,7 +16,7 @@ extern "C" __global__ void strip_counts(const vibe::NetEdge *edges, vibe::u32 co
 		return;
 	}
 	counts[i] = 0;
-	if (i < count) {
+	if (i < count && edges[i].part != vibe::NetEdge::NO_PART) {
 		const vibe::StripRange range(parts[edges[i].part], edges[i], vibe::ReachOf(edges[i], reach));
 		counts[i] = (vibe::i32)(range.last - range.first + 1);
 	}
@@ -29,6 +29,9 @@ extern "C" __global__ void strip_entries(const vibe::NetEdge *edges, vibe::u32 c
 		return;
 	}
 	const vibe::NetEdge edge = edges[i];
+	if (edge.part == vibe::NetEdge::NO_PART) {
+		return;
+	}
 	const vibe::NetPart part = parts[edge.part];
 	const double own_reach = vibe::ReachOf(edge, reach);
 	const vibe::u32 first = vibe::StripRange(part, edge, own_reach).first;
@@ -136,6 +139,43 @@ extern "C" __global__ void find_meetings(const vibe::NetEdge *edges, const vibe:
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i < entries.count && !meet[edges[entries.edges[i]].part]) {
 		FindMeetings visit {edges, meet};
+		VisitMeeting(edges, parts, entries, i, 0, active, failed, visit);
+	}
+}
+
+struct FindDoubtful {
+	const vibe::NetEdge *edges;
+	vibe::u32 count;
+	vibe::u8 *doubtful;
+
+	__device__ bool operator()(vibe::u32 first, vibe::u32 second) {
+		const vibe::NetEdge &e = edges[first], &f = edges[second];
+		if (e.polygon != f.polygon) {
+			return false;
+		}
+		const bool share = e.a == f.a || e.a == f.b || e.b == f.a || e.b == f.b;
+		const bool follow = first < second ? Follow(first, second) : Follow(second, first);
+		if ((share && (!follow || (e.a == f.a && e.b == f.b))) || vibe::MeetInside(e, f)) {
+			doubtful[e.polygon] = 1;
+		}
+		return false;
+	}
+	//! Of the edges of a polygon that is one ring
+	__device__ bool Follow(vibe::u32 i, vibe::u32 k) const {
+		const vibe::u32 polygon = edges[i].polygon;
+		return k == i + 1 ||
+		       ((i == 0 || edges[i - 1].polygon != polygon) && (k + 1 == count || edges[k + 1].polygon != polygon));
+	}
+};
+
+//! Polygons of one ring each, whose edges come in their order: those of which two edges meet elsewhere than one follows the
+//! other may not be valid
+extern "C" __global__ void find_doubtful(const vibe::NetEdge *edges, vibe::u32 count, const vibe::NetPart *parts,
+                                         vibe::NetEntries entries, const vibe::u8 *active, vibe::u8 *failed,
+                                         vibe::u8 *doubtful) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < entries.count) {
+		FindDoubtful visit {edges, count, doubtful};
 		VisitMeeting(edges, parts, entries, i, 0, active, failed, visit);
 	}
 }

@@ -168,6 +168,15 @@ void GpuOverlay::Run(const OverlayNet &net, Parallel &parallel, UnitedNet &unite
 	auto begin = Clock::now();
 	Send(net, parallel);
 	times.to_device_ms += machine.EndStep("to device", begin);
+	if (net.are_valid) {
+		begin = Clock::now();
+		const auto doubtful = Doubtful(net.polygons);
+		times.kernel_ms += machine.EndStep("kernels", begin);
+		if (!net.are_valid(doubtful)) {
+			united.state = UnitedNet::State::INVALID;
+			return;
+		}
+	}
 	begin = Clock::now();
 	Unite(false);
 	united.failed = GetBytes(failed);
@@ -261,11 +270,29 @@ void GpuOverlay::Join(const OverlayNet &net, const OverlayNet::Edges &others) {
 	edges = all;
 }
 
-void GpuOverlay::Unite(bool by_chains) {
+void GpuOverlay::Begin() {
 	failed = NewZeros<u8>(parts.count);
 	const std::vector<uint8_t> all(parts.count, 1);
 	active = New<u8>(parts.count);
 	machine.Put(active.at, all.data(), all.size());
+}
+
+std::vector<uint8_t> GpuOverlay::Doubtful(size_t polygons) {
+	Begin();
+	const auto strips = FillStrips(0);
+	auto doubtful = NewZeros<u8>(polygons);
+	Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at, strips.view,
+	       active.at, failed.at, doubtful.at);
+	const auto unseen = GetBytes(failed);
+	// A part that a thread had to leave says nothing of its polygons
+	if (std::count(unseen.begin(), unseen.end(), 1) > 0) {
+		return std::vector<uint8_t>(polygons, 1);
+	}
+	return GetBytes(doubtful);
+}
+
+void GpuOverlay::Unite(bool by_chains) {
+	Begin();
 	Settle();
 	const auto strips = SplitAll();
 	const auto count = static_cast<u32>(edges.count);

@@ -91,8 +91,12 @@ private:
 
 	//! To the device
 	void Send(const OverlayNet &net, Parallel &parallel);
+	//! Marks polygons that may not be valid
+	std::vector<uint8_t> Doubtful(size_t polygons);
 	//! All boundaries, and these edges, into one part
 	void Join(const OverlayNet &net, const OverlayNet::Edges &others);
+	//! All parts have yet to be done
+	void Begin();
 	//! The boundary of each part; by chains where parts are large
 	void Unite(bool by_chains);
 	void Settle();

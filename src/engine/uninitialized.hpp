@@ -50,4 +50,10 @@ struct UninitializedAllocator {
 template <class T>
 using UninitializedVector = std::vector<T, UninitializedAllocator<T>>;
 
+//! Gives back the memory of a vector
+template <class VECTOR>
+void Release(VECTOR &vector) {
+	VECTOR().swap(vector);
+}
+
 } // namespace vibespatial

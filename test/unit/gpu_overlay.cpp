@@ -265,7 +265,7 @@ std::string Union(const std::vector<Rings> &polygons, OverlayDevice *device, boo
 TEST_CASE("overlay on a device: a union of many is the CPU's", "[overlay]") {
 	std::mt19937 random(6);
 	std::uniform_real_distribution<double> place(0, 100);
-	std::vector<Rings> stars, bricks;
+	std::vector<Rings> stars, bricks, circles, corners;
 	for (int i = 0; i < 1500; i++) {
 		Rings rings {Star(random, place(random), place(random), 2, 24, i % 2)};
 		if (i % 4 == 0) {
@@ -284,14 +284,24 @@ TEST_CASE("overlay on a device: a union of many is the CPU's", "[overlay]") {
 			bricks.push_back({Box(x, y, (i + 1) * 0.7 + (k % 2) * 0.35, (k + 1) * 0.7)});
 		}
 	}
-	for (auto *polygons : {&stars, &bricks}) {
+	for (int i = 0; i < 3000; i++) {
+		// Large ones leave holes between them, with islands
+		circles.push_back({Circle(place(random), place(random), i % 9 == 0 ? 2 : 0.2, 16 + i % 9)});
+	}
+	for (int i = 0; i < 10000; i++) {
+		// A chessboard, whose fields touch in their corners
+		const double x = i % 100, y = double(i / 100);
+		corners.push_back(
+		    {(i + i / 100) % 2 == 0 ? Box(x, y, x + 1, y + 1) : Box(x + 0.25, y + 0.25, x + 0.5, y + 0.5)});
+	}
+	for (auto *polygons : {&stars, &bricks, &circles, &corners}) {
 		const auto expected = Union(*polygons, nullptr);
 		CHECK(expected.size() > 2000);
 		HostDevice device;
 		CHECK(Union(*polygons, &device) == expected);
 		CHECK(device.asked == 1);
 		CHECK(device.calls == 1);
-		CHECK(device.state == (polygons == &stars ? State::LINKED : State::RINGS));
+		CHECK(device.state == (polygons == &stars || polygons == &corners ? State::LINKED : State::RINGS));
 		CHECK(device.parts > 4);
 		CHECK(device.failed == 0);
 		HostDevice fails;
@@ -331,4 +341,47 @@ TEST_CASE("overlay on a device: a union of many is the CPU's", "[overlay]") {
 	stars[700] = {{{10, 10}, {30, 30}, {20, 20}}};
 	CHECK(Union(stars, &mends) == Union(stars, nullptr));
 	CHECK(mends.calls == 2);
+}
+
+TEST_CASE("overlay on a device: large polygons, valid or not", "[overlay]") {
+	std::mt19937 random(9);
+	std::uniform_real_distribution<double> place(0, 60);
+	std::vector<Rings> large;
+	for (int i = 0; i < 400; i++) {
+		large.push_back({Star(random, place(random), place(random), 2, 100 + i % 50, i % 2)});
+	}
+	large.push_back({Box(70, 0, 80, 10), Box(71, 1, 79, 9)});
+	// A vertex twice, which is allowed
+	large[17][0].push_back(large[17][0].back());
+	const auto compare = [&](size_t calls) {
+		HostDevice device;
+		CHECK(Union(large, &device) == Union(large, nullptr));
+		CHECK(device.asked == 1);
+		CHECK(device.calls == calls);
+		CHECK(device.parts > 4);
+		HostDevice fails;
+		fails.fails = true;
+		CHECK(Union(large, &fails) == Union(large, nullptr));
+		CHECK(fails.calls == 1);
+	};
+	compare(1);
+	const auto valid = large;
+	// Crosses itself; touches itself; has a spike; is outside of its shell; is there twice
+	const auto ring = large[5][0];
+	for (int fault = 0; fault < 5; fault++) {
+		large = valid;
+		auto &bad = large[5];
+		if (fault == 0) {
+			std::swap(bad[0][20], bad[0][60]);
+		} else if (fault == 1) {
+			bad[0][60] = bad[0][20];
+		} else if (fault == 2) {
+			bad[0].insert(bad[0].begin() + 1, {{bad[0][0].x + 9, bad[0][0].y}, bad[0][0]});
+		} else if (fault == 3) {
+			bad.push_back(Box(200, 200, 201, 201));
+		} else {
+			bad[0].insert(bad[0].end(), ring.begin(), ring.end());
+		}
+		compare(2);
+	}
 }

@@ -62,6 +62,7 @@ public:
 		Add("segment_intersection strip_entries", segment_intersection_unit::strip_entries);
 		Add("segment_intersection find_cuts", segment_intersection_unit::find_cuts);
 		Add("segment_intersection find_meetings", segment_intersection_unit::find_meetings);
+		Add("segment_intersection find_doubtful", segment_intersection_unit::find_doubtful);
 		Add("segment_intersection part_counts", segment_intersection_unit::part_counts);
 		Add("segment_intersection depths_below", segment_intersection_unit::depths_below);
 		Add("segment_intersection union_boundary", segment_intersection_unit::union_boundary);

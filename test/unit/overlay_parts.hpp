@@ -128,6 +128,15 @@ inline std::vector<Vec2> Star(std::mt19937 &random, double x, double y, double r
 	return ring;
 }
 
+inline std::vector<Vec2> Circle(double x, double y, double radius, int corners) {
+	std::vector<Vec2> ring;
+	for (int i = 0; i < corners; i++) {
+		const double angle = 6.283185307179586 * i / corners;
+		ring.push_back(Vec2 {x + radius * std::cos(angle), y + radius * std::sin(angle)});
+	}
+	return ring;
+}
+
 //! Units with the last places of their coordinates shaken
 inline double Shaken(std::mt19937 &random, double value) {
 	for (auto n = random() % 3; n > 0; n--) {

@@ -70,6 +70,9 @@ struct AggregateBindData : public FunctionData {
 unique_ptr<FunctionData> BindAggregate(ClientContext &context, AggregateFunction &function,
                                        vector<unique_ptr<Expression>> &arguments) {
 	PropagateCrs(function, arguments);
+	if (StringUtil::EndsWith(StringUtil::Lower(function.name), "union_agg")) {
+		OverlayDispatch::RequestKernels(context);
+	}
 	return make_uniq<AggregateBindData>(context, function.name);
 }
 

@@ -31,6 +31,10 @@ OverlayDispatch::~OverlayDispatch() {
 	}
 }
 
+void OverlayDispatch::RequestKernels(ClientContext &context) {
+	OperatorDispatch::RequestKernels(context, NEEDS, OPERATOR);
+}
+
 bool OverlayDispatch::Takes(size_t vertices) {
 	begin = std::chrono::steady_clock::now();
 	dispatch = make_uniq<OperatorDispatch>(context, OPERATOR);

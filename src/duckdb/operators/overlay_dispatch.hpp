@@ -18,6 +18,9 @@ public:
 	//! Writes down what was done
 	~OverlayDispatch() override;
 
+	//! What a union may need, while its query is planned; never waits
+	static void RequestKernels(ClientContext &context);
+
 	//! In mode gpu it waits for the device
 	bool Takes(size_t vertices) override;
 	//! False where the device failed or has no room: then the CPU does the rest; in mode gpu a failure is an IOException

@@ -77,7 +77,10 @@ public:
 			overlay->Run(rule, serial, output);
 			return output;
 		}
-		RunLarge([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
+		OverlayDispatch device(context);
+		overlay->UseDevice(&device);
+		Count(overlay->Memory() + bytes * RUN_FACTOR);
+		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
 		return output;
 	}
 	//! The union of all members of these geometries as a string of `result`, after Begin()
@@ -87,25 +90,25 @@ public:
 		for (auto &geometry : geometries) {
 			all += geometry.size;
 		}
-		bool read = false;
-		if (all >= LARGE) {
-			Count(all);
-			TaskThreads(context).Run([&](vibespatial::Parallel &parallel) {
-				read = overlay->AddPolygons(LEFT, geometries.data(), geometries.size(), parallel);
-			});
-		}
-		if (read) {
-			bytes = all;
-		} else {
+		if (all < LARGE) {
 			for (auto &geometry : geometries) {
 				AddMembers(LEFT, geometry);
 			}
-		}
-		if (!IsLarge()) {
 			return EmitRow(result, Run(vibespatial::OverlayRule {}));
 		}
+		Count(all);
 		string_t made;
-		RunLarge([&](vibespatial::Parallel &parallel) {
+		OverlayDispatch device(context);
+		overlay->UseDevice(&device);
+		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) {
+			if (overlay->AddPolygons(LEFT, geometries.data(), geometries.size(), parallel)) {
+				bytes = all;
+			} else {
+				for (auto &geometry : geometries) {
+					AddMembers(LEFT, geometry);
+				}
+			}
+			Count(overlay->Memory() + bytes * RUN_FACTOR);
 			overlay->Run(vibespatial::OverlayRule {}, parallel, [&](size_t size) {
 				RequireValueSize(size);
 				made = StringVector::EmptyString(result, size);
@@ -125,12 +128,6 @@ private:
 	//! Bytes of memory for each of WKB while it runs: about what was seen of layers of a million vertices
 	static constexpr idx_t RUN_FACTOR = 12;
 
-	void RunLarge(const std::function<void(vibespatial::Parallel &)> &run) {
-		OverlayDispatch device(context);
-		overlay->UseDevice(&device);
-		Count(overlay->Memory() + bytes * RUN_FACTOR);
-		TaskThreads(context).Run(run);
-	}
 	void Count(idx_t size) {
 		CancelPoll(context)();
 		counted = bytes;

@@ -60,6 +60,8 @@ struct Overlay::Work {
 	vibe::Box boxes[2];
 	double scale = 1;
 	OverlayDevice *device = nullptr;
+	//! Whether the device does this union; -1: it was not asked
+	int takes = -1;
 
 	void Clear() {
 		vertices.clear();
@@ -380,11 +382,15 @@ struct Overlay::Work {
 			const bool alone = added[side] == 1 && others[side] == 0;
 			net.odd[side] = rule.fill == FillRule::ODD || (alone && rule.least == 1);
 		}
+		takes = -1;
+		if (InParts(rule) && vertices.size() / polygons >= LARGE_POLYGON && UniteParts(rule, parallel, true)) {
+			return;
+		}
 		if (!net.odd[0] || !net.odd[1]) {
 			Repair(parallel);
 		}
 		if (InParts(rule)) {
-			UniteParts(rule, parallel);
+			UniteParts(rule, parallel, false);
 		} else {
 			arrangement.Arrange(chains, boxes, points, rule, parallel);
 			rings.Build(net.edges, arrangement.sweep, line_ends, parallel);
@@ -402,18 +408,7 @@ struct Overlay::Work {
 				first.push_back(i);
 			}
 		}
-		constexpr size_t STEP = 64;
-		std::vector<std::vector<size_t>> invalid((first.size() + STEP - 1) / STEP);
-		parallel.For(invalid.size(), [&](size_t step) {
-			GeometryBatch batch;
-			for (auto i = step * STEP; i < std::min(first.size(), (step + 1) * STEP); i++) {
-				batch.Clear();
-				AppendPolygon(first[i], batch);
-				if (!IsValid(batch, 0)) {
-					invalid[step].push_back(first[i]);
-				}
-			}
-		});
+		const auto invalid = Invalid(first, parallel);
 		mended.clear();
 		OverlayRule rule;
 		rule.fill = FillRule::ODD;
@@ -445,6 +440,22 @@ struct Overlay::Work {
 		chains.erase(std::remove_if(chains.begin(), chains.end(), [](const OverlayChain &c) { return c.count == 0; }),
 		             chains.end());
 	}
+	//! Those of the polygons with these first chains that are not valid
+	std::vector<std::vector<size_t>> Invalid(const std::vector<size_t> &first, Parallel &parallel) const {
+		std::vector<std::vector<size_t>> invalid(std::min(first.size(), parallel.Threads() * 32));
+		parallel.For(invalid.size(), [&](size_t step) {
+			GeometryBatch batch;
+			const auto end = first.size() * (step + 1) / invalid.size();
+			for (auto i = first.size() * step / invalid.size(); i < end; i++) {
+				batch.Clear();
+				AppendPolygon(first[i], batch);
+				if (!IsValid(batch, 0)) {
+					invalid[step].push_back(first[i]);
+				}
+			}
+		});
+		return invalid;
+	}
 	//! The polygon whose shell is chain `first`
 	void AppendPolygon(size_t first, GeometryBatch &batch) const {
 		batch.BeginRow(GeometryType::POLYGON, VERTEX_XY);
@@ -464,6 +475,8 @@ struct Overlay::Work {
 	// A union of many polygons
 	//===------------------------------------------------------------------===//
 	static constexpr size_t PART_VERTICES = 8192;
+	//! Vertices from which on a device is faster to see that a polygon is valid
+	static constexpr size_t LARGE_POLYGON = 64;
 
 	//! First neighbours among themselves, then what is left of all: what lies inside others goes early, in parts that fit into a
 	//! core's cache and that cores work on at the same time
@@ -497,7 +510,7 @@ struct Overlay::Work {
 			}
 			polygon_list.push_back(Polygon {0, vibe::Box::Empty(), begin, i});
 		}
-		ForShares(parallel, polygon_list.size(), [&](size_t i) {
+		ForEach(parallel, polygon_list.size(), [&](size_t i) {
 			auto &polygon = polygon_list[i];
 			for (auto chain = polygon.begin; chain < polygon.end; chain++) {
 				for (uint32_t k = 0; k < chains[chain].count; k++) {
@@ -518,16 +531,6 @@ struct Overlay::Work {
 		BucketSort(
 		    polygon_list, scratch, [](const Polygon &polygon) { return double(polygon.code); }, before, parallel);
 		return polygon_list;
-	}
-	//! For each of so many, a few in a step: polygons differ in size
-	template <class WORK>
-	static void ForShares(Parallel &parallel, size_t count, WORK &&work) {
-		constexpr size_t SHARE = 64;
-		parallel.For((count + SHARE - 1) / SHARE, [&](size_t share) {
-			for (auto i = share * SHARE; i < std::min(count, (share + 1) * SHARE); i++) {
-				work(i);
-			}
-		});
 	}
 	//! The same wherever its rings begin and whichever way they run
 	uint64_t Hash(const Polygon &polygon) const {
@@ -551,7 +554,11 @@ struct Overlay::Work {
 		}
 	};
 
-	void UniteParts(const OverlayRule &rule, Parallel &parallel) {
+	//! `unchecked`: polygons may not be valid; then it is done by a device, or not at all, which is false
+	bool UniteParts(const OverlayRule &rule, Parallel &parallel, bool unchecked) {
+		if (unchecked && !HasDevice()) {
+			return false;
+		}
 		Parts parts;
 		parts.polygons = Ordered(parallel);
 		size_t weight = 0;
@@ -565,18 +572,22 @@ struct Overlay::Work {
 			}
 		}
 		UnitedNet united;
-		if (!UniteOnDevice(parts, parallel, united)) {
+		const bool done = HasDevice() && UniteOnDevice(parts, parallel, unchecked, united);
+		if (unchecked && (!done || united.state == UnitedNet::State::INVALID)) {
+			return false;
+		}
+		if (!done) {
 			ReduceParts(parts, std::vector<uint8_t>(parts.Count(), 1), parallel, united.edges);
 			united.state = UnitedNet::State::PARTS;
 		}
 		// Nothing is read from these any more, and there may be much of them
-		UninitializedVector<Vec2>().swap(vertices);
-		std::vector<Member>().swap(members);
-		std::vector<OverlayChain>().swap(chains);
+		Release(vertices);
+		Release(members);
+		Release(chains);
 		mended.clear();
 		if (united.state == UnitedNet::State::RINGS) {
 			rings.Build(united, parallel);
-			return;
+			return true;
 		}
 		auto &edges = arrangement.net.edges;
 		edges.resize(united.edges.size());
@@ -586,13 +597,14 @@ struct Overlay::Work {
 				edges[i] = OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0};
 			}
 		});
-		OverlayNet::Edges().swap(united.edges);
+		Release(united.edges);
 		if (united.state == UnitedNet::State::LINKED) {
 			arrangement.sweep.Take(edges, united);
 		} else {
 			arrangement.ArrangeNet(points, rule, parallel, united.state == UnitedNet::State::WHOLE);
 		}
 		rings.Build(edges, arrangement.sweep, line_ends, parallel);
+		return true;
 	}
 
 	//! Adds the boundary of each part that is open
@@ -632,17 +644,20 @@ struct Overlay::Work {
 		parallel.For(steps, [&](size_t step) {
 			for (auto k = numbers.size() * step / steps; k < numbers.size() * (step + 1) / steps; k++) {
 				std::copy(reduced[k].begin(), reduced[k].end(), edges.begin() + starts[k]);
-				OverlayNet::Edges().swap(reduced[k]);
+				Release(reduced[k]);
 			}
 		});
 	}
 
-	//! False when there is none, or when it did nothing
-	bool UniteOnDevice(const Parts &parts, Parallel &parallel, UnitedNet &united) {
-		if (!device || arrangement.grid != 0 || vertices.size() > OverlayNet::MAX_COUNT ||
-		    !device->Takes(vertices.size())) {
-			return false;
+	bool HasDevice() {
+		if (takes < 0) {
+			takes = device && arrangement.grid == 0 && vertices.size() <= OverlayNet::MAX_COUNT &&
+			        device->Takes(vertices.size());
 		}
+		return takes > 0;
+	}
+	//! False when it did nothing
+	bool UniteOnDevice(const Parts &parts, Parallel &parallel, bool unchecked, UnitedNet &united) {
 		std::vector<vibe::NetRing> net_rings(chains.size());
 		size_t count = 0;
 		bool in_place = true;
@@ -659,7 +674,7 @@ struct Overlay::Work {
 				gathered.insert(gathered.end(), chain.points, chain.points + chain.count);
 			}
 		}
-		ForShares(parallel, parts.Count(), [&](size_t part) {
+		ForEach(parallel, parts.Count(), [&](size_t part) {
 			for (auto i = parts.start[part]; i < parts.start[part + 1]; i++) {
 				for (auto k = parts.polygons[i].begin; k < parts.polygons[i].end; k++) {
 					net_rings[k].part = uint32_t(part);
@@ -680,7 +695,24 @@ struct Overlay::Work {
 		input.rest = [&](const std::vector<uint8_t> &failed, OverlayNet::Edges &edges) {
 			ReduceParts(parts, failed, parallel, edges);
 		};
-		return device->Unite(input, parallel, united);
+		if (unchecked) {
+			input.polygons = polygons;
+			input.are_valid = [&](const std::vector<uint8_t> &doubtful) {
+				std::vector<size_t> first;
+				for (auto &polygon : parts.polygons) {
+					// Of one with holes the device says nothing
+					if (doubtful[chains[polygon.begin].polygon] || polygon.end - polygon.begin > 1) {
+						first.push_back(polygon.begin);
+					}
+				}
+				const auto invalid = Invalid(first, parallel);
+				return std::all_of(invalid.begin(), invalid.end(),
+				                   [](const std::vector<size_t> &found) { return found.empty(); });
+			};
+		}
+		// One that has failed is not asked again
+		takes = device->Unite(input, parallel, united);
+		return takes > 0;
 	}
 
 	int ResultDimension(OverlayOp op) const {

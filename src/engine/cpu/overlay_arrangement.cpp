@@ -80,6 +80,7 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 	constexpr int TINY = -500;
 	// Coordinates of very different sizes have edges go to ever more ends
 	const size_t most = net.edges.size() * 2 + 256;
+	net.Trim();
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
 		if (round < 3 * NEAR_ROUNDS && net.edges.size() > most) {
 			round = 3 * NEAR_ROUNDS;
@@ -95,6 +96,7 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
 		}
 		net.Split(tolerance, parallel);
+		net.Trim();
 	}
 }
 

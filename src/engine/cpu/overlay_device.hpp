@@ -32,6 +32,10 @@ struct OverlayNet {
 	//! Else the parts are all that is wanted
 	bool whole = false;
 
+	//! Asked before anything else: are these polygons valid, 1 for each that the device has doubts about? None: all are.
+	std::function<bool(const std::vector<uint8_t> &doubtful)> are_valid;
+	size_t polygons = 0;
+
 	using Edges = UninitializedVector<vibe::NetEdge>;
 	//! Adds the boundaries of the parts that the device could not do: those that are 1
 	std::function<void(const std::vector<uint8_t> &failed, Edges &edges)> rest;
@@ -40,6 +44,8 @@ struct OverlayNet {
 //! How far a device came
 struct UnitedNet {
 	enum class State : uint8_t {
+		//! Nothing was done, for not all polygons are valid
+		INVALID,
 		//! `edges`: the boundary of each part's union, what OverlayArrangement::TakeAreas takes
 		PARTS,
 		//! `edges`: the boundary of all

@@ -310,6 +310,18 @@ void OverlayEdges::Apply(Parallel &parallel) {
 	edges.swap(scratch);
 }
 
+void OverlayEdges::Trim() {
+	if (edges.size() >= MANY) {
+		Release(scratch);
+		Release(fresh);
+		Release(entries);
+		Release(strip_start);
+		Release(found);
+		Release(cuts);
+		Release(cut_start);
+	}
+}
+
 size_t OverlayEdges::Memory() const {
 	size_t bytes = (edges.capacity() + scratch.capacity() + fresh.capacity()) * sizeof(OverlayEdge) +
 	               entries.capacity() * sizeof(Entry) + cuts.capacity() * sizeof(Cut) +

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
+#include "engine/uninitialized.hpp"
 #include "vibe/shape.h"
 
 #include <algorithm>
@@ -79,6 +80,10 @@ public:
 	//! Splits edges where they meet others, once. Splitting moves edges a little, so that they may meet anew.
 	void Split(const Tolerance &tolerance, Parallel &parallel);
 
+	//! Of so many edges memory is given back as soon as it is not needed, and otherwise kept for the next time
+	static constexpr size_t MANY = size_t(1) << 18;
+	//! All but the edges
+	void Trim();
 	size_t Memory() const;
 
 private:

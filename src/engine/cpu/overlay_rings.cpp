@@ -57,6 +57,10 @@ void OverlayRings::Build(const std::vector<OverlayEdge> &edges_p, const OverlayS
 			ring.under = below == NONE ? NONE : ring_of[below];
 		}
 	}
+	if (path.size() >= OverlayEdges::MANY) {
+		Release(path);
+		Release(ring_of);
+	}
 	Nest(parallel);
 	BuildLines(line_ends);
 	points = sweep->points;

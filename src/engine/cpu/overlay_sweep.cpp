@@ -551,6 +551,11 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	for (auto &part : parts) {
 		points.insert(points.end(), part->points.begin(), part->points.end());
 	}
+	if (n >= OverlayEdges::MANY) {
+		Release(ends);
+		Release(scratch);
+		Release(places);
+	}
 	return !failed;
 }
 

@@ -36,6 +36,17 @@ public:
 	}
 };
 
+//! Calls work(0) .. work(count - 1), which may differ in how long they take, on the threads that there are
+template <class WORK>
+void ForEach(Parallel &parallel, size_t count, WORK &&work) {
+	const size_t shares = std::min(count, parallel.Threads() * 32);
+	parallel.For(shares, [&](size_t share) {
+		for (auto i = count * share / shares; i < count * (share + 1) / shares; i++) {
+			work(i);
+		}
+	});
+}
+
 //! Calls work(begin, end) for shares of 0 .. count - 1, on the threads that there are
 template <class WORK>
 void InShares(Parallel &parallel, size_t count, WORK &&work) {

@@ -25,6 +25,28 @@ inline bool GoesOn(const vibe::Vec2 &p, const vibe::Vec2 &q, const vibe::Vec2 &r
 
 } // namespace plain_chain_detail
 
+//! Whether vertices [begin, end), of which the last is the first, turn left everywhere, or right, and only once around
+inline bool IsConvexRing(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
+	if (end - begin < 4) {
+		return false;
+	}
+	auto p = view.Vertex(end - 2), q = view.Vertex(begin);
+	const int turn = vibe::Orient2d(p, q, view.Vertex(begin + 1));
+	bool forward = SweepBefore(p, q);
+	uint32_t reversals = 0;
+	for (auto i = begin + 1; i < end; i++) {
+		const auto r = view.Vertex(i);
+		if (turn == 0 || vibe::Orient2d(p, q, r) != turn) {
+			return false;
+		}
+		reversals += SweepBefore(q, r) != forward;
+		forward = SweepBefore(q, r);
+		p = q;
+		q = r;
+	}
+	return reversals == 2;
+}
+
 //! Whether vertices [begin, end) make a short chain of distinct neighbours that nowhere meets itself, but for the last
 //! vertex, which may be the first. Coordinates must be finite.
 inline bool IsPlainChain(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {

@@ -277,7 +277,8 @@ bool IsPlainPolygon(const vibe::GeometryView &view, uint32_t part) {
 			return false;
 		}
 	}
-	return end - begin >= 4 && view.Vertex(begin) == view.Vertex(end - 1) && IsPlainChain(view, begin, end);
+	return end - begin >= 4 && view.Vertex(begin) == view.Vertex(end - 1) &&
+	       (IsConvexRing(view, begin, end) || IsPlainChain(view, begin, end));
 }
 
 Problem CheckPoint(const vibe::GeometryView &view, uint32_t part) {

@@ -28,9 +28,11 @@ public:
 		GpuTimes times;
 		engine.UniteNet(net, parallel, united, times);
 		calls++;
+		state = united.state;
 		return true;
 	}
 	size_t calls = 0;
+	UnitedNet::State state = UnitedNet::State::PARTS;
 
 private:
 	GpuEngine &engine;
@@ -83,35 +85,51 @@ TEST_CASE("A union with a device is the CPU's", "[device]") {
 	}
 	std::mt19937 random(8);
 	std::uniform_real_distribution<double> place(0, 500);
-	std::vector<std::vector<Vec2>> rings;
-	rings.reserve(40000);
+	std::vector<std::vector<Vec2>> stars, circles, rows, bricks, shaken;
+	for (auto *rings : {&stars, &circles, &rows, &bricks, &shaken}) {
+		rings->reserve(40000);
+	}
 	for (int i = 0; i < 40000; i++) {
-		rings.push_back(Star(random, place(random), place(random), 2, 24, false));
-	}
-	std::string wkb[2];
-	EngineDevice device(*engine);
-	for (auto with : {0, 1}) {
-		Overlay overlay;
-		overlay.UseDevice(with ? &device : nullptr);
-		GeometryBatch batch;
-		for (auto &ring : rings) {
-			batch.Clear();
-			batch.BeginRow(GeometryType::POLYGON, 0);
-			batch.BeginNode(GeometryType::POLYGON, 0);
-			batch.BeginPart(vibe::FAMILY_POLYGON);
-			batch.BeginRing();
-			for (size_t i = 0; i <= ring.size(); i++) {
-				batch.AddVertex(ring[i % ring.size()].x, ring[i % ring.size()].y, 0, 0);
-			}
-			batch.EndRow();
-			overlay.Add(Overlay::LEFT, batch, 0);
+		stars.push_back(Star(random, place(random), place(random), 2, 24, false));
+		circles.push_back(Circle(place(random), place(random), 1 + double(i % 7) / 3, 32));
+		const double x = i % 200 * 0.7, y = i / 200 % 200 * 0.7, shift = i / 200 % 2 * 0.35;
+		// Every other one: they touch in their corners
+		rows.push_back((i + i / 200) % 2 == 0 ? Box(x, y, x + 0.7, y + 0.7) : Box(x + 0.2, y + 0.2, x + 0.3, y + 0.3));
+		bricks.push_back(Box(x + shift, y, (i % 200 + 1) * 0.7 + shift, (i / 200 % 200 + 1) * 0.7));
+		shaken.push_back(
+		    Box(double(i % 200) / 3, double(i / 200) / 3, double(i % 200 + 1) / 3, double(i / 200 + 1) / 3));
+		for (auto &p : shaken.back()) {
+			p = Vec2 {Shaken(random, p.x), Shaken(random, p.y)};
 		}
-		batch.Clear();
-		ThreeThreads threads;
-		overlay.Run(OverlayRule {}, threads, batch);
-		wkb[with] = WriteWkb(batch, 0);
 	}
-	CHECK(device.calls == 2);
-	CHECK(wkb[0].size() > 1000000);
-	CHECK(wkb[0] == wkb[1]);
+	for (auto *rings : {&stars, &circles, &rows, &bricks, &shaken}) {
+		std::string wkb[2];
+		EngineDevice device(*engine);
+		for (auto with : {0, 1}) {
+			Overlay overlay;
+			overlay.UseDevice(with ? &device : nullptr);
+			GeometryBatch batch;
+			for (auto &ring : *rings) {
+				batch.Clear();
+				batch.BeginRow(GeometryType::POLYGON, 0);
+				batch.BeginNode(GeometryType::POLYGON, 0);
+				batch.BeginPart(vibe::FAMILY_POLYGON);
+				batch.BeginRing();
+				for (size_t i = 0; i <= ring.size(); i++) {
+					batch.AddVertex(ring[i % ring.size()].x, ring[i % ring.size()].y, 0, 0);
+				}
+				batch.EndRow();
+				overlay.Add(Overlay::LEFT, batch, 0);
+			}
+			batch.Clear();
+			ThreeThreads threads;
+			overlay.Run(OverlayRule {}, threads, batch);
+			wkb[with] = WriteWkb(batch, 0);
+		}
+		CHECK(device.calls == 1);
+		CHECK((rings != &circles || device.state == UnitedNet::State::RINGS));
+		CHECK((rings != &rows || device.state == UnitedNet::State::LINKED));
+		CHECK((rings == &shaken || rings == &bricks || wkb[0].size() > 1000000));
+		CHECK(wkb[0] == wkb[1]);
+	}
 }
