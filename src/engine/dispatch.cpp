@@ -36,7 +36,7 @@ const std::vector<KernelInfo> &Kernels() {
 	    {"scalar_rows", "areas, lengths, perimeters, centroids and flipped coordinates of a column, row by row", "fp64",
 	     "the same bits on both engines", KernelInfo::NEVER, "cpu, gpu"},
 	    {"union_agg", "ST_Union_Agg: what the polygons of a group have in all, by the number of their vertices",
-	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines", 2000000,
+	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines", 100000,
 	     "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
 	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},

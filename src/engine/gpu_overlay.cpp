@@ -72,8 +72,7 @@ NetPart PartOf(const Extent &extent, uint32_t first_strip) {
 
 //! Of each part
 std::vector<Extent> Extents(const OverlayNet &net, Parallel &parallel) {
-	constexpr size_t SHARE = 4096;
-	const size_t shares = std::max<size_t>(1, std::min(net.ring_count / SHARE, parallel.Threads()));
+	const size_t shares = std::max<size_t>(1, std::min(net.ring_count, parallel.Threads()));
 	// Parts of a share's rings lie anywhere: each share has all of them, one after the other
 	std::vector<std::vector<Extent>> extents(shares);
 	parallel.For(shares, [&](size_t share) {

@@ -67,11 +67,11 @@ def test_unions(process, fake, expected, threads):  # noqa: F811
 
 def test_auto(process, fake, expected):  # noqa: F811
     cpu = cpu_unions(process, fake, expected)
-    results = run(process, fake, "FROM vibe_ensure_warm(5)", UNIONS[1], event("union_agg"), "SET vibe_gpu_min_rows = 100000", UNIONS[1],
+    results = run(process, fake, "FROM vibe_ensure_warm(5)", UNIONS[1], event("union_agg"), "SET vibe_gpu_min_rows = 50000", UNIONS[1],
                   event("union_agg"), "SET vibe_gpu_min_rows = 0", UNIONS[1], event("union_agg"))
     assert results[1] == results[4] == results[7] == cpu[1]
-    assert results[2] == [["cpu", "cpu", False, "40000 rows: below the threshold of 2000000", 40000]]
-    assert results[5] == [["cpu", "cpu", False, "40000 rows: below the threshold of 100000", 40000]]
+    assert results[2] == [["cpu", "cpu", False, "40000 rows: below the threshold of 100000", 40000]]
+    assert results[5] == [["cpu", "cpu", False, "40000 rows: below the threshold of 50000", 40000]]
     assert results[8] == [["gpu", "gpu", False, "40000 rows: not below the threshold of 0", 40000]]
 
 

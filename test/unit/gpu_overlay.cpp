@@ -211,12 +211,12 @@ public:
 	}
 	bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) override {
 		calls++;
-		if (fails) {
-			return false;
-		}
 		auto asked_net = net;
 		asked_net.whole = net.whole && whole;
 		UniteOnHost(asked_net, parallel, united, true, most_entries);
+		if (fails) {
+			return false;
+		}
 		failed += size_t(std::count(united.failed.begin(), united.failed.end(), 1));
 		parts += united.failed.size();
 		state = united.state;

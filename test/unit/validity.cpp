@@ -89,6 +89,26 @@ TEST_CASE("Rings that cross or overlap", "[validity]") {
 	}
 }
 
+TEST_CASE("Rings that turn one way only", "[validity]") {
+	// Once around, in either direction, from any vertex
+	const std::vector<std::string> corners {"6 0", "4 4", "0 6", "-4 4", "-6 0", "-4 -4", "0 -6", "4 -4"};
+	for (size_t first = 0; first < corners.size(); first++) {
+		std::string forward, backward;
+		for (size_t i = 0; i <= corners.size(); i++) {
+			forward += (i > 0 ? ", " : "") + corners[(first + i) % corners.size()];
+			backward += (i > 0 ? ", " : "") + corners[(first + 2 * corners.size() - i) % corners.size()];
+		}
+		CHECK(Reason("POLYGON ((" + forward + "))") == "Valid Geometry");
+		CHECK(Reason("POLYGON ((" + backward + "))") == "Valid Geometry");
+	}
+	// Twice around: a pentagram, and an outline that comes back a little further in
+	CHECK(Label("POLYGON ((0 6, 4 -5, -6 2, 6 2, -4 -5, 0 6))") == "Self-intersection");
+	CHECK(Label("POLYGON ((6 0, 0 6, -6 0, 0 -6, 5 0, 0 5, -5 0, 0 -5, 6 0))") == "Self-intersection");
+	// Straight on, and back
+	CHECK(Label("POLYGON ((0 0, 4 0, 2 0, 0 0))") == "Self-intersection");
+	CHECK(Label("POLYGON ((0 0, 4 0, 4 4, 4 2, 0 0))") == "Self-intersection");
+}
+
 TEST_CASE("A ring must not touch itself", "[validity]") {
 	// from inside, from outside, vertex on vertex, vertex on edge
 	for (auto text :

@@ -26,18 +26,24 @@ public:
 		return true;
 	}
 	void Resize(idx_t bytes) {
-		if (bytes > size) {
-			manager.ReserveMemory(bytes - size);
-		} else {
-			manager.FreeReservedMemory(size - bytes);
+		while (bytes > size) {
+			const auto more = MinValue<idx_t>(bytes - size, STEP);
+			manager.ReserveMemory(more);
+			size += more;
 		}
-		size = bytes;
+		if (bytes < size) {
+			manager.FreeReservedMemory(size - bytes);
+			size = bytes;
+		}
 	}
 	idx_t Size() const {
 		return size;
 	}
 
 private:
+	//! A large reservation has DuckDB flush its allocator, which takes milliseconds
+	static constexpr idx_t STEP = idx_t(1) << 28;
+
 	BufferManager &manager;
 	idx_t size = 0;
 };

@@ -300,9 +300,10 @@ struct Overlay::Work {
 	void Measure(Parallel &parallel) {
 		boxes[0] = boxes[1] = vibe::Box::Empty();
 		std::mutex lock;
-		InShares(parallel, members.size(), [&](size_t begin, size_t end) {
+		const size_t shares = std::min(members.size(), parallel.Threads() * 8);
+		parallel.For(shares, [&](size_t share) {
 			vibe::Box mine[2] = {vibe::Box::Empty(), vibe::Box::Empty()};
-			for (auto k = begin; k < end; k++) {
+			for (auto k = members.size() * share / shares; k < members.size() * (share + 1) / shares; k++) {
 				auto &box = mine[members[k].chain.side];
 				for (auto i = members[k].start; i < members[k].start + members[k].chain.count; i++) {
 					Grow(box, vertices[i]);
@@ -491,10 +492,18 @@ struct Overlay::Work {
 	//! Chains [begin, end) are a polygon
 	struct Polygon {
 		uint32_t code;
-		vibe::Box box;
-		size_t begin;
-		size_t end;
+		uint32_t begin;
+		uint32_t end;
 	};
+	vibe::Box BoxOf(const Polygon &polygon) const {
+		auto box = vibe::Box::Empty();
+		for (auto i = polygon.begin; i < polygon.end; i++) {
+			for (uint32_t k = 0; k < chains[i].count; k++) {
+				Grow(box, chains[i].points[k]);
+			}
+		}
+		return box;
+	}
 
 	//! The polygons along a Hilbert curve: an order that their content decides
 	std::vector<Polygon> Ordered(Parallel &parallel) const {
@@ -503,28 +512,23 @@ struct Overlay::Work {
 		Grow(all, Vec2 {std::max(all.max_x, boxes[1].max_x), std::max(all.max_y, boxes[1].max_y)});
 		const auto grid = vibe::CurveGrid<16>::Over(all);
 		std::vector<Polygon> polygon_list, scratch;
-		for (size_t i = 0; i < chains.size();) {
+		polygon_list.reserve(std::min<size_t>(polygons, chains.size()));
+		for (uint32_t i = 0; i < chains.size();) {
 			const auto begin = i;
 			while (i < chains.size() && chains[i].polygon == chains[begin].polygon) {
 				i++;
 			}
-			polygon_list.push_back(Polygon {0, vibe::Box::Empty(), begin, i});
+			polygon_list.push_back(Polygon {0, begin, i});
 		}
-		ForEach(parallel, polygon_list.size(), [&](size_t i) {
-			auto &polygon = polygon_list[i];
-			for (auto chain = polygon.begin; chain < polygon.end; chain++) {
-				for (uint32_t k = 0; k < chains[chain].count; k++) {
-					Grow(polygon.box, chains[chain].points[k]);
-				}
-			}
-			polygon.code = vibe::HilbertCodeOf(grid, polygon.box);
-		});
+		ForEach(parallel, polygon_list.size(),
+		        [&](size_t i) { polygon_list[i].code = vibe::HilbertCodeOf(grid, BoxOf(polygon_list[i])); });
 		const auto before = [&](const Polygon &l, const Polygon &r) {
 			if (l.code != r.code) {
 				return l.code < r.code;
 			}
-			const double a[] = {l.box.min_x, l.box.min_y, l.box.max_x, l.box.max_y};
-			const double b[] = {r.box.min_x, r.box.min_y, r.box.max_x, r.box.max_y};
+			const auto left = BoxOf(l), right = BoxOf(r);
+			const double a[] = {left.min_x, left.min_y, left.max_x, left.max_y};
+			const double b[] = {right.min_x, right.min_y, right.max_x, right.max_y};
 			const auto differs = std::mismatch(a, a + 4, b);
 			return differs.first != a + 4 ? *differs.first < *differs.second : Hash(l) < Hash(r);
 		};
@@ -577,8 +581,9 @@ struct Overlay::Work {
 			return false;
 		}
 		if (!done) {
+			// Nothing that a device may have left there
+			united = UnitedNet();
 			ReduceParts(parts, std::vector<uint8_t>(parts.Count(), 1), parallel, united.edges);
-			united.state = UnitedNet::State::PARTS;
 		}
 		// Nothing is read from these any more, and there may be much of them
 		Release(vertices);
