@@ -499,68 +499,69 @@ TEST_CASE("Overlays of edges that all but coincide", "[overlay]") {
 		overlay.Run(OverlayRule(), serial, out);
 		REQUIRE(IsValid(out, 0));
 		REQUIRE(Area(out) == Approx(20 * std::sin(0.15707963267948966)));
+	}
+}
 
-		//! The union of geometries that are read and written as WKB by several threads; nothing where they cannot be read so
-		static std::string UnionInWkb(const std::vector<std::string> &texts) {
-			std::vector<std::string> wkb;
-			std::vector<WkbSlice> slices;
-			for (auto &text : texts) {
-				wkb.push_back(WriteWkb(WktRow(text).batch, WktRow::ROW));
-			}
-			for (auto &one : wkb) {
-				slices.push_back(WkbSlice {reinterpret_cast<const uint8_t *>(one.data()), one.size()});
-			}
-			ThreeThreads threads;
-			Overlay overlay;
-			if (!overlay.AddPolygons(Overlay::LEFT, slices.data(), slices.size(), threads)) {
-				// As if nothing had been there
-				REQUIRE(Run(overlay, OverlayRule()) == "GEOMETRYCOLLECTION EMPTY");
-				return "";
-			}
-			std::string out;
-			overlay.Run(OverlayRule(), threads, [&](size_t size) {
-				out.resize(size);
-				return reinterpret_cast<uint8_t *>(&out[0]);
-			});
-			GeometryBatch batch;
-			ReadWkb(reinterpret_cast<const uint8_t *>(out.data()), out.size(), batch);
-			REQUIRE(WriteWkb(batch, 0) == out);
-			return WriteWkt(batch, 0);
-		}
+//! The union of geometries that are read and written as WKB by several threads; nothing where they cannot be read so
+static std::string UnionInWkb(const std::vector<std::string> &texts) {
+	std::vector<std::string> wkb;
+	std::vector<WkbSlice> slices;
+	for (auto &text : texts) {
+		wkb.push_back(WriteWkb(WktRow(text).batch, WktRow::ROW));
+	}
+	for (auto &one : wkb) {
+		slices.push_back(WkbSlice {reinterpret_cast<const uint8_t *>(one.data()), one.size()});
+	}
+	ThreeThreads threads;
+	Overlay overlay;
+	if (!overlay.AddPolygons(Overlay::LEFT, slices.data(), slices.size(), threads)) {
+		// As if nothing had been there
+		REQUIRE(Run(overlay, OverlayRule()) == "GEOMETRYCOLLECTION EMPTY");
+		return "";
+	}
+	std::string out;
+	overlay.Run(OverlayRule(), threads, [&](size_t size) {
+		out.resize(size);
+		return reinterpret_cast<uint8_t *>(&out[0]);
+	});
+	GeometryBatch batch;
+	ReadWkb(reinterpret_cast<const uint8_t *>(out.data()), out.size(), batch);
+	REQUIRE(WriteWkb(batch, 0) == out);
+	return WriteWkt(batch, 0);
+}
 
-		TEST_CASE("Polygons are read and written as WKB by several threads", "[overlay]") {
-			const std::string square = "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))",
-			                  frame = "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), (1 1, 1 8, 8 8, 8 1, 1 1))";
-			const std::vector<std::vector<std::string>> all {
-			    {square},
-			    {square, "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))", "POLYGON ((20 0, 21 0, 21 1, 20 0))"},
-			    {frame, "POLYGON ((3 3, 5 3, 5 5, 3 5, 3 3))", "POLYGON ((10 0, 11 0, 11 1, 10 0))",
-			     "POLYGON ((9 9, 10 9, 10 10, 9 9))"},
-			    {"POLYGON Z ((0 0 1, 4 0 2, 4 4 3, 0 0 1))", "POLYGON M ((0 0 1, 0 4 2, 4 4 3, 0 0 1))"},
-			    {"POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))", square},
-			    {"POLYGON EMPTY", square, "MULTIPOLYGON EMPTY"},
-			    {"POLYGON EMPTY"},
-			    {"POLYGON ((0 0, 1e300 0, 1e300 1e300, 0 0))", square},
-			    {"POLYGON ((0 0, 1 1, 2 2, 0 0))"},
-			};
-			for (auto &texts : all) {
-				CHECK(UnionInWkb(texts) == Union(texts));
-			}
-			// Members by themselves, which overlap
-			CHECK(UnionInWkb({"MULTIPOLYGON (((0 0, 4 0, 4 4, 0 4, 0 0)), ((2 2, 6 2, 6 6, 2 6, 2 2)))", square}) ==
-			      Union({square, "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))"}));
-			std::vector<std::string> many;
-			for (int i = 0; i < 300; i++) {
-				const auto x = std::to_string(i * 7 % 40), y = std::to_string(i * 11 % 50);
-				many.push_back("POLYGON ((" + x + " " + y + ", 41 " + y + ", 41 51, " + x + " " + y + "))");
-			}
-			CHECK(UnionInWkb(many) == Union(many));
-			// These have to be read one by one
-			for (auto other :
-			     {"POINT (1 1)", "LINESTRING (0 0, 1 1)", "GEOMETRYCOLLECTION (POLYGON ((0 0, 1 0, 1 1, 0 0)))",
-			      "POLYGON ((0 0, 1 0, 1 1, 0 1))", "POLYGON ((0 0, 1 0, 0 0))", "POLYGON ((0 0, 1 0, nan 1, 0 0))",
-			      "POLYGON ((0 0, 1 0, inf 1, 0 0))"}) {
-				CHECK(UnionInWkb({square, other}).empty());
-				CHECK(UnionInWkb({other, square, square}).empty());
-			}
-		}
+TEST_CASE("Polygons are read and written as WKB by several threads", "[overlay]") {
+	const std::string square = "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))",
+	                  frame = "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), (1 1, 1 8, 8 8, 8 1, 1 1))";
+	const std::vector<std::vector<std::string>> all {
+	    {square},
+	    {square, "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))", "POLYGON ((20 0, 21 0, 21 1, 20 0))"},
+	    {frame, "POLYGON ((3 3, 5 3, 5 5, 3 5, 3 3))", "POLYGON ((10 0, 11 0, 11 1, 10 0))",
+	     "POLYGON ((9 9, 10 9, 10 10, 9 9))"},
+	    {"POLYGON Z ((0 0 1, 4 0 2, 4 4 3, 0 0 1))", "POLYGON M ((0 0 1, 0 4 2, 4 4 3, 0 0 1))"},
+	    {"POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))", square},
+	    {"POLYGON EMPTY", square, "MULTIPOLYGON EMPTY"},
+	    {"POLYGON EMPTY"},
+	    {"POLYGON ((0 0, 1e300 0, 1e300 1e300, 0 0))", square},
+	    {"POLYGON ((0 0, 1 1, 2 2, 0 0))"},
+	};
+	for (auto &texts : all) {
+		CHECK(UnionInWkb(texts) == Union(texts));
+	}
+	// Members by themselves, which overlap
+	CHECK(UnionInWkb({"MULTIPOLYGON (((0 0, 4 0, 4 4, 0 4, 0 0)), ((2 2, 6 2, 6 6, 2 6, 2 2)))", square}) ==
+	      Union({square, "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))"}));
+	std::vector<std::string> many;
+	for (int i = 0; i < 300; i++) {
+		const auto x = std::to_string(i * 7 % 40), y = std::to_string(i * 11 % 50);
+		many.push_back("POLYGON ((" + x + " " + y + ", 41 " + y + ", 41 51, " + x + " " + y + "))");
+	}
+	CHECK(UnionInWkb(many) == Union(many));
+	// These have to be read one by one
+	for (auto other : {"POINT (1 1)", "LINESTRING (0 0, 1 1)", "GEOMETRYCOLLECTION (POLYGON ((0 0, 1 0, 1 1, 0 0)))",
+	                   "POLYGON ((0 0, 1 0, 1 1, 0 1))", "POLYGON ((0 0, 1 0, 0 0))",
+	                   "POLYGON ((0 0, 1 0, nan 1, 0 0))", "POLYGON ((0 0, 1 0, inf 1, 0 0))"}) {
+		CHECK(UnionInWkb({square, other}).empty());
+		CHECK(UnionInWkb({other, square, square}).empty());
+	}
+}
