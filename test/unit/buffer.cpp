@@ -150,6 +150,7 @@ TEST_CASE("A margin wider than the polygon leaves nothing, at once", "[buffer]")
 	}
 	comb += ", 10000 0, 0 0))";
 	REQUIRE(Buffered("POLYGON " + comb, -100) == "POLYGON EMPTY");
+	REQUIRE(Buffered("POLYGON EMPTY", -1) == "POLYGON EMPTY");
 	const std::string square = "((0 10, 8 10, 8 18, 0 18, 0 10))";
 	REQUIRE(Buffered("MULTIPOLYGON (" + square + ", " + comb + ")", -3) == "POLYGON ((3 13, 5 13, 5 15, 3 15, 3 13))");
 	// Drawn with few segments, round corners come nearer than their distance

@@ -411,8 +411,7 @@ private:
 			return false;
 		}
 		auto box = vibe::Box::Empty();
-		const auto shell = view.part_ring[part];
-		for (auto i = view.ring_start[shell]; i < view.ring_start[shell + 1]; i++) {
+		for (auto i = view.ring_start[view.part_ring[part]]; i < view.ring_start[view.part_ring[part + 1]]; i++) {
 			box.min_x = std::min(box.min_x, view.x[i]);
 			box.max_x = std::max(box.max_x, view.x[i]);
 			box.min_y = std::min(box.min_y, view.y[i]);
