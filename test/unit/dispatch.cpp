@@ -31,6 +31,14 @@ TEST_CASE("Without an engine the CPU is selected unless the GPU was asked for", 
 	CHECK(none.selected == ExecutionMode::CPU);
 	CHECK(none.reason == "relate has no GPU variant");
 
+	auto &rows = FindKernel("scalar_rows");
+	CHECK(rows.HasGpu());
+	auto never = Decide(ExecutionMode::AUTO, rows, UINT64_MAX);
+	CHECK(never.selected == ExecutionMode::CPU);
+	CHECK(never.reason.find("the CPU is done sooner") != std::string::npos);
+	CHECK(Decide(ExecutionMode::AUTO, rows, 1, 0).reason == "no GPU engine: not started");
+	CHECK(Decide(ExecutionMode::GPU, rows, 1).selected == ExecutionMode::GPU);
+
 	CHECK_THROWS_AS(FindKernel("knitting"), std::invalid_argument);
 }
 

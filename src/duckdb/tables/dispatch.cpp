@@ -39,7 +39,7 @@ SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
 void RegisterDispatch(ExtensionLoader &loader) {
 	SqlTable("vibe_kernels",
 	         "The pieces of work that an engine does: their precision, what they promise, and from how many "
-	         "rows on mode auto prefers the GPU (NULL: it has no variant of it).")
+	         "rows on mode auto prefers the GPU (NULL: never by itself).")
 	    .Column("kernel", LogicalType::VARCHAR)
 	    .Column("operation", LogicalType::VARCHAR)
 	    .Column("precision", LogicalType::VARCHAR)
