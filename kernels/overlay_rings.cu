@@ -59,16 +59,16 @@ extern "C" __global__ void link_edges(const vibe::NetEdge *edges, const vibe::u6
 	}
 }
 
-//! Where more than two edges of a boundary meet: the way goes on around the area on its left
+//! Where more than two edges of a boundary meet: the way goes on around the area on its left. failed[0]: there are too many.
 extern "C" __global__ void link_crowded(const vibe::NetEdge *edges, const vibe::u64 *keys, const vibe::i32 *ids,
-                                        vibe::u32 count, const vibe::u8 *crowded, vibe::u32 *links) {
+                                        vibe::u32 count, const vibe::u8 *crowded, vibe::u32 *links, vibe::u8 *failed) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= 2 * (vibe::u64)count || ids[i] % 2 == 0 || !crowded[ids[i] / 2]) {
 		return;
 	}
 	const vibe::NetEdge edge = edges[ids[i] / 2];
 	const vibe::Vec2 p = edge.Head();
-	vibe::u32 link = vibe::NetHop::NONE;
+	vibe::u32 link = vibe::NetHop::NONE, seen = 0;
 	const auto look = [&](vibe::u64 k) {
 		const vibe::u32 other = (vibe::u32)ids[k] / 2;
 		if (ids[k] % 2 == 0 && edges[other].Tail() == p &&
@@ -76,14 +76,16 @@ extern "C" __global__ void link_crowded(const vibe::NetEdge *edges, const vibe::
 		     vibe::ClockwiseBefore(p, edge.Tail(), edges[other].Head(), edges[link].Head()))) {
 			link = other;
 		}
+		return ++seen < vibe::NET_MOST_IN_POINT;
 	};
-	for (vibe::u64 k = i; k-- > 0 && keys[k] == keys[i];) {
-		look(k);
+	for (vibe::u64 k = i; k-- > 0 && keys[k] == keys[i] && look(k);) {
 	}
-	for (vibe::u64 k = i + 1; k < 2 * (vibe::u64)count && keys[k] == keys[i]; k++) {
-		look(k);
+	for (vibe::u64 k = i + 1; k < 2 * (vibe::u64)count && keys[k] == keys[i] && look(k); k++) {
 	}
 	links[ids[i] / 2] = link;
+	if (seen >= vibe::NET_MOST_IN_POINT) {
+		failed[0] = 1;
+	}
 }
 
 //! The first hop of every edge
@@ -169,9 +171,9 @@ extern "C" __global__ void start_x_keys(const vibe::NetEdge *edges, const vibe::
 	}
 }
 
-//! Edges by their left ends, then by their right ones; `ids` are sorted by the former
+//! Edges by their left ends, then by their right ones; `ids` are sorted by the former. failed[0]: too many start in a point.
 extern "C" __global__ void sort_edges(const vibe::NetEdge *edges, const vibe::i32 *ids, vibe::u32 count,
-                                      vibe::NetEdge *out) {
+                                      vibe::NetEdge *out, vibe::u8 *failed) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= count) {
 		return;
@@ -179,11 +181,16 @@ extern "C" __global__ void sort_edges(const vibe::NetEdge *edges, const vibe::i3
 	const vibe::NetEdge edge = edges[ids[i]];
 	// Its place among those that start in the same point
 	vibe::u64 begin = i, before = 0;
-	for (vibe::u64 k = i; k-- > 0 && edges[ids[k]].a == edge.a; begin = k) {
+	for (vibe::u64 k = i; k-- > 0 && i - k < vibe::NET_MOST_IN_POINT && edges[ids[k]].a == edge.a; begin = k) {
 		before += vibe::LexicographicLess(edges[ids[k]].b, edge.b);
 	}
-	for (vibe::u64 k = i + 1; k < count && edges[ids[k]].a == edge.a; k++) {
+	vibe::u64 k = i + 1;
+	for (; k < count && k - begin < vibe::NET_MOST_IN_POINT && edges[ids[k]].a == edge.a; k++) {
 		before += vibe::LexicographicLess(edges[ids[k]].b, edge.b);
+	}
+	if (k - begin >= vibe::NET_MOST_IN_POINT) {
+		failed[0] = 1;
+		return;
 	}
 	out[begin + before] = edge;
 }

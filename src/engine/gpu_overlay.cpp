@@ -461,8 +461,8 @@ GpuOverlay::Array<NetHop> GpuOverlay::Leaders(const Links &found) {
 	return Double(hops, "least_hops");
 }
 
-//! As EdgeBefore does
-void GpuOverlay::SortBoundary() {
+//! As EdgeBefore does; false where too many start in a point
+bool GpuOverlay::SortBoundary() {
 	const auto count = static_cast<u32>(boundary.count);
 	auto keys = New<u64>(count);
 	auto ids = New<i32>(count);
@@ -471,15 +471,22 @@ void GpuOverlay::SortBoundary() {
 	Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
 	Sort(keys, ids, 64);
 	auto sorted = New<NetEdge>(count);
-	Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at);
+	Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
+	if (GetBytes(failed)[0] != 0) {
+		return false;
+	}
 	boundary = sorted;
+	return true;
 }
 
 //! Rings that come back to a point are cut by the CPU, which is told how edges follow each other
 UnitedNet::State GpuOverlay::LinkCrowded() {
 	const auto count = static_cast<u32>(boundary.count);
 	Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count, links.crowded.at,
-	       links.to.at);
+	       links.to.at, failed.at);
+	if (GetBytes(failed)[0] != 0) {
+		return UnitedNet::State::WHOLE;
+	}
 	edges = boundary;
 	const auto strips = FillStrips(0);
 	under = New<u32>(count);
@@ -489,7 +496,9 @@ UnitedNet::State GpuOverlay::LinkCrowded() {
 }
 
 UnitedNet::State GpuOverlay::BuildRings() {
-	SortBoundary();
+	if (!SortBoundary()) {
+		return UnitedNet::State::WHOLE;
+	}
 	links = Link(boundary);
 	if (links.any_crowded) {
 		return LinkCrowded();

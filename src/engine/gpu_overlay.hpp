@@ -108,7 +108,7 @@ private:
 	Links Link(const Array<vibe::NetEdge> &ends);
 	Array<vibe::NetHop> Double(Array<vibe::NetHop> hops, const char *entry_point);
 	Array<vibe::NetHop> Leaders(const Links &found);
-	void SortBoundary();
+	bool SortBoundary();
 	UnitedNet::State BuildRings();
 	UnitedNet::State LinkCrowded();
 	template <class VECTOR, class T>

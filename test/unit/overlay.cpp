@@ -506,6 +506,8 @@ TEST_CASE("Overlays of edges that all but coincide", "[overlay]") {
 static std::string UnionInWkb(const std::vector<std::string> &texts) {
 	std::vector<std::string> wkb;
 	std::vector<WkbSlice> slices;
+	wkb.reserve(texts.size());
+	slices.reserve(texts.size());
 	for (auto &text : texts) {
 		wkb.push_back(WriteWkb(WktRow(text).batch, WktRow::ROW));
 	}
@@ -553,8 +555,12 @@ TEST_CASE("Polygons are read and written as WKB by several threads", "[overlay]"
 	      Union({square, "POLYGON ((2 2, 6 2, 6 6, 2 6, 2 2))"}));
 	std::vector<std::string> many;
 	for (int i = 0; i < 300; i++) {
-		const auto x = std::to_string(i * 7 % 40), y = std::to_string(i * 11 % 50);
-		many.push_back("POLYGON ((" + x + " " + y + ", 41 " + y + ", 41 51, " + x + " " + y + "))");
+		const auto first = std::to_string(i * 7 % 40) + " " + std::to_string(i * 11 % 50);
+		std::string text = "POLYGON ((";
+		for (auto corner : {first.c_str(), ", 41 0", ", 41 51, ", first.c_str()}) {
+			text += corner;
+		}
+		many.push_back(text + "))");
 	}
 	CHECK(UnionInWkb(many) == Union(many));
 	// These have to be read one by one

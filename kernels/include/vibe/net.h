@@ -225,6 +225,9 @@ VIBE_HD void VisitPieces(const NetEdge &edge, const Vec2 *points, u32 count, VIS
 //===----------------------------------------------------------------------===//
 // Ways along edges
 //===----------------------------------------------------------------------===//
+//! Edges that meet in one point: with more, looking at all of them for each would take too long
+constexpr u32 NET_MOST_IN_POINT = 1024;
+
 //! Some edges on from an edge, and a value of those in between
 struct NetHop {
 	static constexpr u32 NONE = 0xffffffffu;

@@ -92,12 +92,12 @@ TEST_CASE("A union with a device is the CPU's", "[device]") {
 	for (int i = 0; i < 40000; i++) {
 		stars.push_back(Star(random, place(random), place(random), 2, 24, false));
 		circles.push_back(Circle(place(random), place(random), 1 + double(i % 7) / 3, 32));
-		const double x = i % 200 * 0.7, y = i / 200 % 200 * 0.7, shift = i / 200 % 2 * 0.35;
+		const int column = i % 200, row = i / 200;
+		const double x = column * 0.7, y = row * 0.7, shift = row % 2 * 0.35;
 		// Every other one: they touch in their corners
-		rows.push_back((i + i / 200) % 2 == 0 ? Box(x, y, x + 0.7, y + 0.7) : Box(x + 0.2, y + 0.2, x + 0.3, y + 0.3));
-		bricks.push_back(Box(x + shift, y, (i % 200 + 1) * 0.7 + shift, (i / 200 % 200 + 1) * 0.7));
-		shaken.push_back(
-		    Box(double(i % 200) / 3, double(i / 200) / 3, double(i % 200 + 1) / 3, double(i / 200 + 1) / 3));
+		rows.push_back((column + row) % 2 == 0 ? Box(x, y, x + 0.7, y + 0.7) : Box(x + 0.2, y + 0.2, x + 0.3, y + 0.3));
+		bricks.push_back(Box(x + shift, y, (column + 1) * 0.7 + shift, (row + 1) * 0.7));
+		shaken.push_back(Box(column / 3.0, row / 3.0, (column + 1) / 3.0, (row + 1) / 3.0));
 		for (auto &p : shaken.back()) {
 			p = Vec2 {Shaken(random, p.x), Shaken(random, p.y)};
 		}
