@@ -134,6 +134,33 @@ def test_round(con, make, quad_segs):
         assert result.buffer(1e-9).covers(g)
 
 
+def walk(rng, vertices):
+    steps = np.array([[rng.gauss(0, 0.01), rng.gauss(0, 0.01)] for _ in range(vertices)])
+    return np.cumsum(steps, axis=0)
+
+
+def test_far_above_the_distance_between_vertices(con):
+    """All vertices lie where those of arcs may lie, and nothing is missing: not by one curve, whose edges would all cross each other."""
+    rng = random.Random(16)
+    far = [shapely.LineString(walk(rng, n)) for n in (64, 65, 300, 900)]
+    far += [shapely.LinearRing(walk(rng, 400)), shapely.LineString(np.repeat(walk(rng, 200), 3, axis=0))]
+    far += [star(rng, 300, 5).buffer(0.01), shapely.Polygon(star(rng, 500, 9).buffer(1).exterior, [star(rng, 400, 0.3).convex_hull.exterior])]
+    far += [shapely.MultiLineString([walk(rng, 100), walk(rng, 100) + 50]), shapely.union(far[0], shapely.Point(9, 9))]
+    least = math.cos(3 / 4 * math.pi / 16)
+    for distance in (2, 30):
+        far = far if distance == 2 else far[:3]
+        found = apply(con, far, f"ST_Buffer(g, {distance})")
+        for geometry, result in zip(far, found):
+            around = shapely.distance(geometry, shapely.points(shapely.get_coordinates(result)))
+            assert distance * (least - 1e-9) <= around.min() and around.max() <= distance * (1 + 1e-9)
+            assert geometry.simplify(distance * 1e-3).buffer(distance * (least - 0.01)).difference(result).area <= 1e-9 * result.area
+        for ends in ("FLAT", "SQUARE"):
+            styled = apply(con, far[:1] + far[2:3], f"ST_Buffer(g, {distance}, 8, 'CAP_{ends}', 'JOIN_ROUND', 5.0)")
+            inner, outer = (styled, found[[0, 2]]) if ends == "FLAT" else (found[[0, 2]], styled)
+            assert (shapely.area(shapely.difference(inner, outer)) <= 0.01 * shapely.area(outer)).all()
+            assert (shapely.area(inner) < shapely.area(outer) * (1 + 1e-6)).all()
+
+
 @pytest.mark.parametrize("join", JOINS)
 def test_other_corners(con, join):
     """What the pieces cover: each edge's strip is in it; nothing lies beyond the mitre limit"""

@@ -103,19 +103,13 @@ public:
 			AddRing();
 			return;
 		}
-		const auto last = ring.size() - 1;
-		for (auto i = last; i-- > 1;) {
-			ring.push_back(ring[i]);
-		}
-		MakeEdges();
-		for (size_t i = 0; i < ring.size(); i++) {
-			if (i == 0 || i == last) {
-				AddEnd(i);
-			} else {
-				AddCorner(i);
-			}
-		}
-		Close();
+		AddOpenLine(style.cap, style.cap);
+	}
+
+	//! Some edges of a line, at least one; no two vertices in a row are the same
+	void AddPiece(const Vec2 *vertices, size_t count, BufferCap first_cap, BufferCap last_cap) {
+		ring.assign(vertices, vertices + count);
+		AddOpenLine(first_cap, last_cap);
 	}
 
 	//! Vertices [begin, end) of a ring. `outwards`: away from the inside of a shell, into that of a hole; otherwise the other
@@ -148,6 +142,22 @@ private:
 		for (auto i = begin; i < end; i++) {
 			AppendDistinct(ring, view.Vertex(i));
 		}
+	}
+
+	void AddOpenLine(BufferCap first_cap, BufferCap last_cap) {
+		const auto last = ring.size() - 1;
+		for (auto i = last; i-- > 1;) {
+			ring.push_back(ring[i]);
+		}
+		MakeEdges();
+		for (size_t i = 0; i < ring.size(); i++) {
+			if (i == 0 || i == last) {
+				AddEnd(i, i == 0 ? first_cap : last_cap);
+			} else {
+				AddCorner(i);
+			}
+		}
+		Close();
 	}
 
 	void MakeEdges() {
@@ -238,18 +248,18 @@ private:
 	}
 
 	//! Where a line turns back
-	void AddEnd(size_t i) {
+	void AddEnd(size_t i, BufferCap cap) {
 		const auto p = ring[i];
 		const auto &before = edges[Previous(i)];
 		const auto from = before.Normal();
 		const auto to = edges[i].Normal();
-		if (style.cap == BufferCap::SQUARE) {
+		if (cap == BufferCap::SQUARE) {
 			Emit(p, Vec2 {from.x + before.direction.x, from.y + before.direction.y}, distance);
 			Emit(p, Vec2 {to.x + before.direction.x, to.y + before.direction.y}, distance);
 			return;
 		}
 		Emit(p, from, distance);
-		if (style.cap == BufferCap::ROUND) {
+		if (cap == BufferCap::ROUND) {
 			AddArc(p, from, HALF_TURN);
 		}
 		Emit(p, to, distance);
@@ -338,6 +348,10 @@ bool IsConvex(const Vec2 *points, size_t count) {
 }
 
 class BufferBuilder {
+	//! Edges of a piece of a chain, and pieces that are united at once, where the distance is far above that between vertices
+	static constexpr uint32_t FAR_EDGES = 16;
+	static constexpr size_t FAR_PIECES = 8;
+
 public:
 	BufferBuilder(double distance_p, const BufferStyle &style_p, Overlay &overlay_p, Parallel &parallel_p)
 	    : distance(distance_p), style(style_p), curves(vibe::Abs(distance_p), style), overlay(overlay_p),
@@ -346,15 +360,12 @@ public:
 
 	void Run(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
 		AddParts(batch.View(row));
-		if (shrunk.RowCount() == 0) {
-			Emit(out);
+		if (done.RowCount() == 0) {
+			Emit(curves, out);
 			return;
 		}
-		Emit(shrunk);
-		for (size_t i = 0; i < shrunk.RowCount(); i++) {
-			overlay.Add(Overlay::LEFT, shrunk, i);
-		}
-		RunOverlay(out);
+		Emit(curves, done);
+		Unite(done, out);
 	}
 
 private:
@@ -382,7 +393,11 @@ private:
 				continue;
 			}
 			if (view.part_family[part] == vibe::FAMILY_LINE) {
-				curves.AddLine(view, begin, end);
+				if (IsFar(view, begin, end)) {
+					AddFar(view, begin, end);
+				} else {
+					curves.AddLine(view, begin, end);
+				}
 			} else {
 				curves.AddPoint(view.Vertex(begin));
 			}
@@ -395,8 +410,17 @@ private:
 		}
 		if (distance < 0 && curves.Count() > 0) {
 			// One by one: a polygon that is thinner than its margin must not take from its neighbours
-			Emit(shrunk);
+			Emit(curves, done);
 			curves.Clear();
+		}
+		if (distance > 0 &&
+		    IsFar(view, view.ring_start[view.part_ring[part]], view.ring_start[view.part_ring[part + 1]])) {
+			// All that is near its rings, and what lies in them
+			for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
+				AddFar(view, view.ring_start[ring], view.ring_start[ring + 1]);
+			}
+			CopyPolygon(view, part, done);
+			return;
 		}
 		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
 			curves.AddPolygonRing(view, view.ring_start[ring], view.ring_start[ring + 1], ring == view.part_ring[part],
@@ -420,9 +444,51 @@ private:
 		return std::min(box.max_x - box.min_x, box.max_y - box.min_y) <= -distance / 2;
 	}
 
-	//! Curves know the inside of a ring that does not cross itself only
-	void AddMended(const vibe::GeometryView &view, uint32_t part) {
-		GeometryBatch polygon;
+	//! Would curves cross themselves all over? Then so many edges in a row are shorter than the distance
+	bool IsFar(const vibe::GeometryView &view, uint32_t begin, uint32_t end) const {
+		if (style.join != BufferJoin::ROUND || end - begin < 4 * FAR_EDGES) {
+			return false;
+		}
+		double length = 0;
+		for (auto i = begin + 1; i < end; i++) {
+			length += vibe::Abs(view.x[i] - view.x[i - 1]) + vibe::Abs(view.y[i] - view.y[i - 1]);
+		}
+		return length / (end - begin) * FAR_EDGES < distance;
+	}
+
+	//! The buffer of a chain from those of its pieces, again and again: what comes of some has few vertices
+	void AddFar(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
+		std::vector<Vec2> chain;
+		for (auto i = begin; i < end; i++) {
+			AppendDistinct(chain, view.Vertex(i));
+		}
+		if (chain.size() < 2) {
+			if (!chain.empty()) {
+				curves.AddPoint(chain[0]);
+			}
+			return;
+		}
+		const auto cap = chain.front() == chain.back() ? BufferCap::ROUND : style.cap;
+		AddPieces(chain.data(), chain.size(), cap, cap, done);
+	}
+	void AddPieces(const Vec2 *vertices, size_t count, BufferCap first_cap, BufferCap last_cap, GeometryBatch &out) {
+		const auto edges = count - 1;
+		if (edges <= FAR_EDGES) {
+			OffsetCurves piece(distance, style);
+			piece.AddPiece(vertices, count, first_cap, last_cap);
+			Emit(piece, out);
+			return;
+		}
+		GeometryBatch pieces;
+		for (size_t i = 0; i < FAR_PIECES; i++) {
+			const auto from = edges * i / FAR_PIECES, to = edges * (i + 1) / FAR_PIECES;
+			AddPieces(vertices + from, to - from + 1, i == 0 ? first_cap : BufferCap::ROUND,
+			          i + 1 == FAR_PIECES ? last_cap : BufferCap::ROUND, pieces);
+		}
+		Unite(pieces, out);
+	}
+
+	static void CopyPolygon(const vibe::GeometryView &view, uint32_t part, GeometryBatch &polygon) {
 		polygon.BeginRow(GeometryType::POLYGON, VERTEX_XY);
 		polygon.BeginNode(GeometryType::POLYGON, 0);
 		polygon.BeginPart(vibe::FAMILY_POLYGON);
@@ -433,26 +499,32 @@ private:
 			}
 		}
 		polygon.EndRow();
+	}
+
+	//! Curves know the inside of a ring that does not cross itself only
+	void AddMended(const vibe::GeometryView &view, uint32_t part) {
+		GeometryBatch polygon;
+		CopyPolygon(view, part, polygon);
 		GeometryBatch mended;
 		MakeValid(polygon, 0, overlay, parallel, mended);
 		AddParts(mended.View(0));
 	}
 
-	//! What the curves wind around
-	void Emit(GeometryBatch &out) {
-		if (curves.Count() == 0) {
+	//! What curves wind around
+	void Emit(const OffsetCurves &from, GeometryBatch &out) {
+		if (from.Count() == 0) {
 			out.BeginRow(GeometryType::POLYGON, VERTEX_XY);
 			out.BeginNode(GeometryType::POLYGON, 0);
 			out.BeginPart(vibe::FAMILY_POLYGON);
 			out.EndRow();
 			return;
 		}
-		if (curves.Count() == 1 && IsConvex(curves.Begin(0), curves.Size(0))) {
-			EmitConvex(curves.Begin(0), curves.Size(0), out);
+		if (from.Count() == 1 && IsConvex(from.Begin(0), from.Size(0))) {
+			EmitConvex(from.Begin(0), from.Size(0), out);
 			return;
 		}
-		for (size_t i = 0; i < curves.Count(); i++) {
-			overlay.AddRing(Overlay::LEFT, curves.Begin(i), curves.Size(i));
+		for (size_t i = 0; i < from.Count(); i++) {
+			overlay.AddRing(Overlay::LEFT, from.Begin(i), from.Size(i));
 		}
 		RunOverlay(out);
 	}
@@ -470,6 +542,12 @@ private:
 		}
 		out.EndRow();
 	}
+	void Unite(const GeometryBatch &rows, GeometryBatch &out) {
+		for (size_t i = 0; i < rows.RowCount(); i++) {
+			overlay.Add(Overlay::LEFT, rows, i);
+		}
+		RunOverlay(out);
+	}
 	void RunOverlay(GeometryBatch &out) {
 		OverlayRule rule;
 		rule.areas_only = true;
@@ -481,8 +559,8 @@ private:
 	OffsetCurves curves;
 	Overlay &overlay;
 	Parallel &parallel;
-	//! What is left of polygons, one a row, before the last
-	GeometryBatch shrunk;
+	//! What is to be united: all but the curves
+	GeometryBatch done;
 };
 
 } // namespace

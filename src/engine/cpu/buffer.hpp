@@ -10,7 +10,8 @@
 //
 // How it works: every ring gives one closed curve, its edges moved out by the distance, joined by what the style says
 // at corners that turn away from that side. It winds once around each piece that it sweeps, never backwards, so the
-// buffer is what any curve winds around. A line is the ring that runs there and back.
+// buffer is what any curve winds around. A line is the ring that runs there and back. Where the distance is far above that
+// between vertices, such a curve would cross itself all over: pieces of a chain have curves then, and are united.
 //===----------------------------------------------------------------------===//
 #pragma once
 
