@@ -1065,6 +1065,7 @@ TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
 		size.assign(count + 1, 0);
 	}
 	std::vector<vibe::WkbRow> rows;
+	rows.reserve(count);
 	for (size_t i = 0; i < count; i++) {
 		rows.push_back(vibe::WkbRow {static_cast<uint32_t>(column.offsets[i]), static_cast<uint32_t>(column.Size(i))});
 	}

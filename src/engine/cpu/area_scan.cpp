@@ -300,14 +300,14 @@ namespace {
 typedef int32_t FloatMasks __attribute__((vector_size(16)));
 
 // A bit for each lane
-uint32_t Bits(Masks masks) {
+uint32_t TwoBits(Masks masks) {
 #ifdef __SSE2__
 	return static_cast<uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(masks)));
 #else
 	return (static_cast<uint32_t>(masks[0]) & 1) | (static_cast<uint32_t>(masks[1]) & 2);
 #endif
 }
-uint32_t Bits(FloatMasks masks) {
+uint32_t FourBits(FloatMasks masks) {
 #ifdef __SSE2__
 	return static_cast<uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(masks)));
 #else
@@ -338,7 +338,7 @@ struct TwoLanes {
 		Masks same {0, 0};
 		for (uint32_t i = 0; i < count; i++) {
 			const Lanes vertex = LoadLanes(at + i * VERTEX_BYTES);
-			bits |= static_cast<uint64_t>(Bits(vertex > here)) << 2 * i;
+			bits |= static_cast<uint64_t>(TwoBits(vertex > here)) << 2 * i;
 			same |= vertex == here;
 		}
 		return Sides {bits, (same[0] | same[1]) != 0};
@@ -397,7 +397,7 @@ void AreaScan::FindCandidates(Lookup &lookup, const double *x, const double *y, 
 			next->point = points[k];
 			next->item = &items[entries[i].item];
 			next->odd = next->on = false;
-			next += Bits(least <= here) == 15;
+			next += FourBits(least <= here) == 15;
 		}
 	}
 	lookup.candidate_count = static_cast<size_t>(next - lookup.candidates.data());
@@ -422,7 +422,7 @@ void AreaScan::FindLooks(Lookup &lookup, const double *x, const double *y) const
 		auto meets = [&](const Range &range) {
 			Floats least;
 			std::memcpy(&least, &range, sizeof(least));
-			return (Bits(least <= here) & 7) == 7;
+			return (FourBits(least <= here) & 7) == 7;
 		};
 		auto add = [&](const Range *runs, uint32_t run_count) {
 			Fit(lookup.looks, count + run_count);
