@@ -25,22 +25,31 @@ public:
 		}
 		return true;
 	}
+	//! Throws with nothing changed
 	void Resize(idx_t bytes) {
-		while (bytes > size) {
-			const auto more = MinValue<idx_t>(bytes - size, STEP);
-			manager.ReserveMemory(more);
-			size += more;
+		const auto before = size;
+		try {
+			while (bytes > size) {
+				const auto more = MinValue<idx_t>(bytes - size, STEP);
+				manager.ReserveMemory(more);
+				size += more;
+			}
+		} catch (...) {
+			Shrink(before);
+			throw;
 		}
-		if (bytes < size) {
-			manager.FreeReservedMemory(size - bytes);
-			size = bytes;
-		}
+		Shrink(bytes);
 	}
 	idx_t Size() const {
 		return size;
 	}
 
 private:
+	void Shrink(idx_t bytes) {
+		manager.FreeReservedMemory(size - bytes);
+		size = bytes;
+	}
+
 	//! A large reservation has DuckDB flush its allocator, which takes milliseconds
 	static constexpr idx_t STEP = idx_t(1) << 28;
 

@@ -447,6 +447,16 @@ void RequireSameOften(GpuEngine &engine, const JoinCondition &condition, const c
 	}
 }
 
+//! A row, and behind every ninth the same once more, damaged
+void AddRow(const Rows &sound, size_t i, std::mt19937_64 &random, std::vector<std::string> &wkb) {
+	wkb.push_back(sound.rows[i].data ? sound.bytes[i] : "");
+	if (i % 9 == 0) {
+		auto bytes = sound.bytes[i];
+		bytes[random() % bytes.size()] = static_cast<char>(random());
+		wkb.push_back(random() % 2 ? bytes : bytes.substr(0, random() % bytes.size()));
+	}
+}
+
 } // namespace
 
 TEST_CASE("device: shapes from WKB are the CPU's", "[device]") {
@@ -459,13 +469,7 @@ TEST_CASE("device: shapes from WKB are the CPU's", "[device]") {
 	std::mt19937_64 random(92);
 	std::vector<std::string> wkb;
 	for (size_t i = 0; i < sound.rows.size(); i++) {
-		wkb.push_back(sound.rows[i].data ? sound.bytes[i] : "");
-		if (i % 9 == 0) {
-			// One that is damaged
-			auto bytes = sound.bytes[i];
-			bytes[random() % bytes.size()] = static_cast<char>(random());
-			wkb.push_back(random() % 2 ? bytes : bytes.substr(0, random() % bytes.size()));
-		}
+		AddRow(sound, i, random, wkb);
 		if (i % 500 == 0) {
 			// One with several levels of boxes
 			const uint32_t corners = 70 + random() % 900;
@@ -684,12 +688,7 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 	std::mt19937_64 random(82);
 	std::vector<std::string> wkb;
 	for (size_t i = 0; i < sound.rows.size(); i++) {
-		wkb.push_back(sound.rows[i].data ? sound.bytes[i] : "");
-		if (i % 9 == 0) {
-			auto bytes = sound.bytes[i];
-			bytes[random() % bytes.size()] = static_cast<char>(random());
-			wkb.push_back(random() % 2 ? bytes : bytes.substr(0, random() % bytes.size()));
-		}
+		AddRow(sound, i, random, wkb);
 	}
 	auto check = [&](BulkTask::Kind kind, const char *name) {
 		BulkTask task;
