@@ -186,7 +186,13 @@ struct Areas {
 		auto scan = Scan(serial), same = Scan(threads);
 		REQUIRE(!scan == !same);
 		scanned = scan != nullptr;
-		return scan ? wrong + Wrong(*scan, points) + Wrong(*same, points) : wrong;
+		if (scan) {
+			wrong += Wrong(*scan, points) + Wrong(*same, points);
+			AreaScan::only_narrow = true;
+			wrong += Wrong(*scan, points) + Wrong(*Scan(serial), points);
+			AreaScan::only_narrow = false;
+		}
+		return wrong;
 	}
 };
 
@@ -309,6 +315,18 @@ TEST_CASE("cells: one area with very many edges", "[cell_index]") {
 	areas.AddCircle(3, -7, 4.5, 20);
 	CHECK(areas.WrongOf(150) == 0);
 	CHECK(areas.scanned);
+}
+
+TEST_CASE("cells: small areas beside large ones", "[cell_index]") {
+	// Of every number of edges: their runs share blocks, fill them or have several
+	Areas areas;
+	for (int corners = 3; corners < 700; corners += corners < 150 ? 1 : 37) {
+		areas.AddCircle(areas.Uniform(0, 100), areas.Uniform(0, 100), areas.Uniform(2, 20), corners, 0.3);
+		areas.AddCircle(areas.Uniform(0, 100), areas.Uniform(0, 100), areas.Uniform(2, 20), areas.Whole(3, 70), 0.1);
+	}
+	CHECK(areas.WrongOf(2000) == 0);
+	CHECK(areas.scanned);
+	CHECK(areas.interior > 1000);
 }
 
 TEST_CASE("cells: clusters far apart", "[cell_index]") {

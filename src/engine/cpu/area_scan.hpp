@@ -3,7 +3,7 @@
 //
 // Promise: exact, the answer of vibe::LocateInElement for every area and every point. Which of many areas hold a point,
 // asked of their WKB as it is: for points that are too few to pay for cells (cell_index.hpp). Reading an area once tells
-// the range of every sixteen edges; a point looks at the edges whose range its ray can meet. A grid of the areas' boxes
+// the range of every eight edges; a point looks at the edges whose range its ray can meet. A grid of the areas' boxes
 // tells which areas to ask.
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,6 +12,7 @@
 #include "engine/cpu/point_grid.hpp"
 #include "engine/uninitialized.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,7 +23,7 @@ struct JoinRow;
 
 class AreaScan {
 	struct Candidate;
-	struct Look;
+	struct Open;
 
 public:
 	//! The rows' bytes stay where they are; rows without data are left out. Null where a row is anything but a POLYGON or
@@ -56,10 +57,21 @@ public:
 
 	private:
 		friend class AreaScan;
+		//! Numbers of things, and of what they are for
+		struct Pairs {
+			UninitializedVector<uint32_t> things;
+			UninitializedVector<uint32_t> owners;
+			size_t count = 0;
+
+			void Fit(size_t most);
+		};
 		size_t candidate_count = 0;
-		size_t look_count = 0;
 		UninitializedVector<Candidate> candidates;
-		UninitializedVector<Look> looks;
+		//! Boxes for points, runs to compare and edges to look at for candidates
+		Pairs boxes;
+		Pairs runs;
+		Pairs looks;
+		UninitializedVector<Open> open;
 	};
 	//! The rows in which each point is interior or on the boundary, points in order; replaces what was found before
 	void Locate(const double *x, const double *y, size_t count, FoundRows &found, Lookup &lookup) const;
@@ -70,38 +82,54 @@ public:
 		return cell_begin.size() - 1;
 	}
 
+	//! Leaves the wide registers alone that a machine may have: for tests
+	static std::atomic<bool> only_narrow;
+
 	//! What building costs, about
 	static constexpr double NANOSECONDS_PER_VERTEX = 3;
 	static constexpr double NANOSECONDS_PER_ROW = 150;
 
 private:
-	typedef float Floats __attribute__((vector_size(16)));
-
-	//! Consecutive edges of a ring, or consecutive runs of them, and what a ray towards +x can meet of them: min_y, -max_y and
-	//! -max_x, rounded outward
-	struct Range {
-		float least[3];
-		//! Where the first vertex is in the row's bytes, or the number of the first run; and how many edges, or runs, less one
-		uint32_t place;
-
-		static constexpr uint32_t COUNT_BITS = 4;
-		static constexpr uint32_t MAX_COUNT = 1u << COUNT_BITS;
-		static constexpr uint32_t MAX_BEGIN = 1u << (32 - COUNT_BITS);
-
-		uint32_t Begin() const {
-			return place >> COUNT_BITS;
-		}
-		uint32_t Count() const {
-			return place % MAX_COUNT + 1;
-		}
+	static constexpr uint32_t RUNS_AT_ONCE = 8;
+	//! Of eight runs, or eight blocks of them: min_y, -max_x and -max_y, rounded outward, which is what a ray towards +x can meet.
+	//! Those that are not used are met by none.
+	struct Ranges {
+		float least[3][RUNS_AT_ONCE];
+	};
+	//! Eight runs: consecutive edges of a ring
+	struct Block {
+		Ranges ranges;
+		uint32_t place[RUNS_AT_ONCE];
+		//! What may spare a look at the edges: min_x, rounded down, and y of the first vertex and of the last
+		float min_x[RUNS_AT_ONCE];
+		float first_y[RUNS_AT_ONCE];
+		float last_y[RUNS_AT_ONCE];
 	};
 	//! A polygon: a row, or a part of one
 	struct Item {
 		const uint8_t *wkb;
-		const Range *ranges;
-		const Range *runs; // under `ranges`, where these are of runs; null where they are of edges
-		uint32_t range_count;
+		const Block *blocks;
+		const Ranges *groups; // of eight blocks each, where there are many
+		uint32_t first_block;
+		uint32_t block_count;
 		uint32_t row;
+		//! Those of the first block that are its own, a bit for each: small items share one
+		uint32_t lanes;
+	};
+	//! Where the first vertex of a run is in the row's bytes, and how many edges it has
+	struct Place {
+		static constexpr uint32_t COUNT_BITS = 4;
+		static constexpr size_t MAX_BEGIN = size_t(1) << (32 - COUNT_BITS);
+
+		static uint32_t Of(size_t begin, uint32_t count) {
+			return static_cast<uint32_t>(begin) << COUNT_BITS | count;
+		}
+		static uint32_t Begin(uint32_t place) {
+			return place >> COUNT_BITS;
+		}
+		static uint32_t Count(uint32_t place) {
+			return place % (1u << COUNT_BITS);
+		}
 	};
 	//! What one step reads of its rows
 	struct Share;
@@ -115,23 +143,32 @@ private:
 	struct Candidate {
 		const Item *item;
 		uint32_t point;
-		bool odd; // so many crossings
-		bool on;  // the boundary
+		bool odd;      // so many crossings
+		bool on;       // the boundary
+		float most[4]; // x, y, -x and -y, rounded up
 	};
-	//! Edges that a candidate has to look at
-	struct Look {
-		const Range *run;
+	//! Edges that have to be asked one by one: bit 2i for edge i
+	struct Open {
+		const uint8_t *edges;
 		uint32_t candidate;
+		uint32_t bits;
 	};
 
 	AreaScan();
 	bool SetGrid();
+	struct Narrow;
+	struct Wide;
+	template <class LANES>
 	void FindCandidates(Lookup &lookup, const double *x, const double *y, uint32_t begin, uint32_t end) const;
-	void FindLooks(Lookup &lookup, const double *x, const double *y) const;
-	template <class SIDES>
-	static void LookAtAll(Lookup &lookup, const double *x, const double *y);
+	template <class LANES>
+	static void FindRuns(Lookup &lookup);
+	template <class LANES>
+	static void FindLooks(Lookup &lookup, const double *y);
+	template <class LANES>
 	static void LookAt(Lookup &lookup, const double *x, const double *y);
-	static void LookAtWide(Lookup &lookup, const double *x, const double *y);
+	template <class LANES>
+	void LocateAll(const double *x, const double *y, size_t count, FoundRows &found, Lookup &lookup) const;
+	void LocateWide(const double *x, const double *y, size_t count, FoundRows &found, Lookup &lookup) const;
 	static void Find(const Lookup &lookup, FoundRows &found);
 	static size_t JoinParts(Found *found, size_t count);
 
@@ -143,7 +180,7 @@ private:
 	std::vector<uint64_t> used_cells;
 	//! Entries of cell c are [cell_begin[c], cell_begin[c + 1])
 	std::vector<uint32_t> cell_begin;
-	std::vector<Entry> entries;
+	UninitializedVector<Entry> entries;
 };
 
 } // namespace vibespatial
