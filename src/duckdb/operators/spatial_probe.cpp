@@ -34,13 +34,24 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 	UnifiedVectorFormat format;
 	keys.data[0].ToUnifiedFormat(count, format);
 	auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
-	for (idx_t i = 0; i < count; i++) {
-		auto at = format.sel->get_index(i);
-		if (format.validity.RowIsValid(at)) {
-			tile[i].data = const_data_ptr_cast(geometries[at].GetData());
-			tile[i].size = NumericCast<uint32_t>(geometries[at].GetSize());
-		} else {
-			tile[i].data = nullptr;
+	tile_bytes = 0;
+	auto read = [&](idx_t i, idx_t at) {
+		tile[i].data = const_data_ptr_cast(geometries[at].GetData());
+		tile[i].size = static_cast<uint32_t>(geometries[at].GetSize()); // a string_t's own
+		tile_bytes += tile[i].size;
+	};
+	if (!format.sel->IsSet() && format.validity.AllValid()) {
+		for (idx_t i = 0; i < count; i++) {
+			read(i, i);
+		}
+	} else {
+		for (idx_t i = 0; i < count; i++) {
+			auto at = format.sel->get_index(i);
+			if (format.validity.RowIsValid(at)) {
+				read(i, at);
+			} else {
+				tile[i].data = nullptr;
+			}
 		}
 	}
 	if (op.probe_keys.size() > 1) {
@@ -80,7 +91,7 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 	}
 	probed_rows += input->size();
 	auto done = one_is_enough ? found : nullptr;
-	shared = threads.Count() > 1 && !op.deterministic && vibespatial::JoinShares::Pays(tile, input->size());
+	shared = threads.Count() > 1 && !op.deterministic && vibespatial::JoinShares::Pays(input->size(), tile_bytes);
 	if (shared) {
 		shares->Begin(tile, input->size(), Limits(), done);
 	} else {

@@ -72,6 +72,7 @@ private:
 	ExpressionExecutor key_executor;
 	DataChunk keys;
 	vibespatial::JoinRow tile[STANDARD_VECTOR_SIZE];
+	size_t tile_bytes = 0;
 	double limits[STANDARD_VECTOR_SIZE];
 	//! Of the current build: by this thread, or together with others
 	unique_ptr<vibespatial::JoinProbe> probe;

@@ -4,6 +4,7 @@
 #include "engine/cpu/prepared.hpp"
 #include "engine/gpu_join.hpp"
 #include "geometry/error.hpp"
+#include "geometry/lanes.hpp"
 #include "geometry/wkb.hpp"
 #include "vibe/distance.h"
 
@@ -47,8 +48,6 @@ static constexpr size_t ROWS_TO_SORT = 64;
 //! Bytes that are fetched ahead of one row, and candidates of one row
 static constexpr uint32_t PREFETCH_BYTES = 1024;
 static constexpr size_t PREFETCH_CANDIDATES = 8;
-//! Bytes of a tile that other threads are asked to help with: more than a tile of points has
-static constexpr size_t BYTES_TO_SHARE = 64 * 1024;
 //! Work between two polls, in steps of about 10 ns
 static constexpr uint64_t WORK_PER_POLL = 1u << 20;
 
@@ -59,6 +58,20 @@ namespace {
 
 inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
 	return TryReadPoint(row.data, row.size, point);
+}
+
+//! A POINT in XY with finite coordinates, as nearly all are; false may be one, too
+inline bool ReadPlainPoint(const JoinRow &row, Vec2 &point) {
+	if (row.size != sizeof(PointBytes)) {
+		return false;
+	}
+	// The byte order and the type code, in front of three bytes of x
+	uint64_t head;
+	std::memcpy(&head, row.data, sizeof(head));
+	const Lanes lanes = LoadLanes(row.data + vibe::WKB_HEADER_BYTES);
+	const Lanes rest = lanes - lanes; // 0 for finite numbers
+	point = Vec2 {lanes[0], lanes[1]};
+	return (head & 0xffffffffffU) == 0x0101 && rest[0] + rest[1] == 0;
 }
 
 inline void Prefetch(const JoinRow &row) {
@@ -535,20 +548,20 @@ size_t JoinProbe::ReadRows() {
 	hits.clear();
 	next_hit = 0;
 	size_t point_count = 0;
+	Kind *const kind = kinds.data();
+	double *const x = xs.data(), *const y = ys.data();
 	for (size_t i = 0; i < count; i++) {
-		if (i + PREFETCH < count) {
-			__builtin_prefetch(tile[i + PREFETCH].data);
-		}
+		__builtin_prefetch(tile[std::min(i + PREFETCH, count - 1)].data);
 		Vec2 point;
 		if (!tile[i].data) {
-			kinds[i] = ABSENT;
-		} else if (ReadPoint(tile[i], point)) {
-			kinds[i] = POINT;
-			xs[i] = point.x;
-			ys[i] = point.y;
+			kind[i] = ABSENT;
+		} else if (ReadPlainPoint(tile[i], point) || ReadPoint(tile[i], point)) {
+			kind[i] = POINT;
+			x[i] = point.x;
+			y[i] = point.y;
 			point_count++;
 		} else {
-			kinds[i] = OTHER;
+			kind[i] = OTHER;
 		}
 	}
 	return point_count;
@@ -642,9 +655,12 @@ void JoinProbe::SortRows() {
 
 //! Asks the cells, or the areas, about a run of points at once: their memory accesses overlap
 void JoinProbe::LocateRun() {
-	size_t end = row;
-	while (end < count && end < row + POINTS_PER_RUN && kinds[end] == POINT) {
-		end++;
+	size_t end = std::min(count, row + POINTS_PER_RUN);
+	if (tile_points < count) {
+		end = static_cast<size_t>(std::find_if(kinds.begin() + static_cast<ptrdiff_t>(row),
+		                                       kinds.begin() + static_cast<ptrdiff_t>(end),
+		                                       [](Kind kind) { return kind != POINT; }) -
+		                          kinds.begin());
 	}
 	hits.clear();
 	next_hit = 0;
@@ -992,14 +1008,6 @@ bool JoinProbe::Matches(uint32_t build_row) {
 //===----------------------------------------------------------------------===//
 JoinShares::JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads)
     : index(index), poll(poll), threads(std::move(threads)) {
-}
-
-bool JoinShares::Pays(const JoinRow *tile, size_t count) {
-	size_t bytes = 0;
-	for (size_t i = 0; i < count; i++) {
-		bytes += tile[i].data ? tile[i].size : 0;
-	}
-	return count > ROWS_PER_SHARE && bytes >= BYTES_TO_SHARE;
 }
 
 void JoinShares::SetFirstOnly(bool value) {

@@ -334,11 +334,15 @@ public:
 
 	JoinCounts Counts() const;
 
-	//! Is it work enough to share? Points are probed sooner than another thread comes
-	static bool Pays(const JoinRow *tile, size_t count);
+	//! Is it work enough to share? Points are probed sooner than another thread comes. `bytes`: of all rows
+	static bool Pays(size_t count, size_t bytes) {
+		return count > ROWS_PER_SHARE && bytes >= BYTES_TO_SHARE;
+	}
 
 private:
 	static constexpr size_t ROWS_PER_SHARE = 256;
+	//! More than a tile of points has
+	static constexpr size_t BYTES_TO_SHARE = 64 * 1024;
 	//! That a share finds before it waits until they are taken
 	static constexpr size_t PAIRS_AT_ONCE = 2048;
 
