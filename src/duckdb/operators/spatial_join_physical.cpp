@@ -192,6 +192,8 @@ namespace {
 
 //! Of the rows of the build side, one in so many is looked at while they come
 constexpr idx_t SAMPLED_ROWS = 61;
+//! Bytes of geometry from which a thread that nobody else sinks beside has help in copying a chunk
+constexpr idx_t BYTES_TO_SHARE = idx_t(256) << 10;
 
 //! Where the rows of the build side are, in case they must be cut into parts
 struct BuildSample {
@@ -216,6 +218,8 @@ public:
 	mutex lock;
 	unique_ptr<TupleDataCollection> rows;
 	std::atomic<idx_t> row_count {0};
+	//! Threads that sink
+	std::atomic<idx_t> sinks {0};
 	vector<BuildRun> runs;
 	BuildSample sample;
 	unique_ptr<TemporaryMemoryState> temporary_memory;
@@ -250,31 +254,61 @@ public:
 	}
 };
 
+//! Rows of the build side, as one thread copies them
+struct CopiedRows {
+	CopiedRows(ClientContext &context, const PhysicalSpatialJoin &op)
+	    : rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)) {
+		rows->InitializeAppend(append_state);
+	}
+
+	unique_ptr<TupleDataCollection> rows;
+	TupleDataAppendState append_state;
+};
+
 class SpatialJoinLocalSink : public LocalSinkState {
 public:
 	SpatialJoinLocalSink(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : executor(context, op.build_keys),
-	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
-	      numbers(LogicalType::UBIGINT) {
+	    : executor(context, op.build_keys), numbers(LogicalType::UBIGINT) {
 		vector<LogicalType> types;
 		for (auto &key : op.build_keys) {
 			types.push_back(key->return_type);
 		}
 		keys.Initialize(Allocator::Get(context), types);
 		chunk.InitializeEmpty(op.layout->GetTypes());
-		rows->InitializeAppend(append_state);
+		copies.push_back(make_uniq<CopiedRows>(context, op));
 	}
 
 	ExpressionExecutor executor;
 	DataChunk keys;
 	DataChunk chunk;
-	unique_ptr<TupleDataCollection> rows;
-	TupleDataAppendState append_state;
+	//! Its own, and those of threads that help
+	vector<unique_ptr<CopiedRows>> copies;
+	bool counted = false;
 	Vector numbers;
 	vector<BuildRun> runs;
 	idx_t until_sample = 0;
 	BuildSample sample;
 };
+
+//! Copies some rows of a chunk by several threads: few rows may be many bytes, and DuckDB scans them with one thread
+void CopyShared(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads,
+                SpatialJoinLocalSink &local, const SelectionVector &kept, idx_t count, idx_t shares) {
+	while (local.copies.size() < shares) {
+		local.copies.push_back(make_uniq<CopiedRows>(context, op));
+	}
+	local.chunk.Flatten(); // what others read is not changed by reading
+	threads.Run([&](vibespatial::Parallel &parallel) {
+		parallel.For(shares, [&](size_t share) {
+			auto begin = count * share / shares, end = count * (share + 1) / shares;
+			SelectionVector some(end - begin);
+			for (auto i = begin; i < end; i++) {
+				some.set_index(i - begin, kept.get_index(i));
+			}
+			auto &copy = *local.copies[share];
+			copy.rows->Append(copy.append_state, local.chunk, some, end - begin);
+		});
+	});
+}
 
 } // namespace
 
@@ -289,7 +323,7 @@ unique_ptr<LocalSinkState> PhysicalSpatialJoin::GetLocalSinkState(ExecutionConte
 	return make_uniq<SpatialJoinLocalSink>(context.client, *this);
 }
 
-SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, OperatorSinkInput &input) const {
+SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSink>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSink>();
 	local.keys.Reset();
@@ -316,6 +350,7 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, O
 	UnifiedVectorFormat format;
 	local.chunk.data[geometry_column].ToUnifiedFormat(chunk.size(), format);
 	auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
+	idx_t bytes = 0;
 	for (idx_t i = 0; i < chunk.size(); i++) {
 		auto at = format.sel->get_index(i);
 		bool valid = format.validity.RowIsValid(at);
@@ -323,23 +358,33 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, O
 			continue;
 		}
 		kept.set_index(count++, i);
+		auto size = valid ? geometries[at].GetSize() : 0;
+		bytes += size;
 		if (valid && local.until_sample-- == 0) {
 			local.until_sample = SAMPLED_ROWS - 1;
-			auto size = geometries[at].GetSize();
 			vibespatial::JoinRow row {const_data_ptr_cast(geometries[at].GetData()), NumericCast<uint32_t>(size)};
 			local.sample.boxes.push_back(condition.Reach(row, 0));
 			local.sample.weights.push_back(double(size + layout->GetRowWidth()));
 		}
 	}
-	if (count > 0) {
-		local.rows->Append(local.append_state, local.chunk, kept, count);
-		if (has_batches) {
-			auto batch = local.partition_info.batch_index.GetIndex();
-			if (local.runs.empty() || local.runs.back().batch != batch) {
-				local.runs.push_back(BuildRun {batch, local.rows->Count() - count, 0});
-			}
-			local.runs.back().count += count;
+	if (count == 0) {
+		return SinkResultType::NEED_MORE_INPUT;
+	}
+	global.sinks += !local.counted;
+	local.counted = true;
+	auto shares = MinValue<idx_t>(bytes / BYTES_TO_SHARE, global.threads.Count() / global.sinks);
+	if (shares > 1 && !deterministic && !has_batches) {
+		CopyShared(context.client, *this, global.threads, local, kept, count, MinValue(shares, count));
+		return SinkResultType::NEED_MORE_INPUT;
+	}
+	auto &own = *local.copies[0];
+	own.rows->Append(own.append_state, local.chunk, kept, count);
+	if (has_batches) {
+		auto batch = local.partition_info.batch_index.GetIndex();
+		if (local.runs.empty() || local.runs.back().batch != batch) {
+			local.runs.push_back(BuildRun {batch, own.rows->Count() - count, 0});
 		}
+		local.runs.back().count += count;
 	}
 	return SinkResultType::NEED_MORE_INPUT;
 }
@@ -347,12 +392,16 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &, DataChunk &chunk, O
 SinkCombineResultType PhysicalSpatialJoin::Combine(ExecutionContext &, OperatorSinkCombineInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSink>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSink>();
-	local.rows->FinalizePinState(local.append_state.pin_state);
+	for (auto &copy : local.copies) {
+		copy->rows->FinalizePinState(copy->append_state.pin_state);
+	}
 	lock_guard<mutex> guard(global.lock);
 	for (auto &run : local.runs) {
 		global.runs.push_back(BuildRun {run.batch, global.rows->Count() + run.first, run.count});
 	}
-	global.rows->Combine(std::move(local.rows));
+	for (auto &copy : local.copies) {
+		global.rows->Combine(std::move(copy->rows));
+	}
 	auto &sample = global.sample;
 	sample.boxes.insert(sample.boxes.end(), local.sample.boxes.begin(), local.sample.boxes.end());
 	sample.weights.insert(sample.weights.end(), local.sample.weights.begin(), local.sample.weights.end());
