@@ -83,7 +83,9 @@ private:
 
 AreaScan::Ranges AreaScan::Share::NoRanges() {
 	Ranges none;
-	std::fill_n(none.least[0], 3 * RUNS_AT_ONCE, INFINITY);
+	for (auto &column : none.least) {
+		std::fill(std::begin(column), std::end(column), INFINITY);
+	}
 	return none;
 }
 
@@ -116,7 +118,7 @@ inline uint32_t AreaScan::Share::AddRun() {
 void AreaScan::Share::MoveLanes(uint32_t first) {
 	Block &from = blocks[blocks.size() - 2], &to = blocks.back();
 	for (uint32_t lane = first; lane < RUNS_AT_ONCE; lane++, taken++) {
-		for (size_t i = 0; i < 3; i++) {
+		for (size_t i = 0; i < Ranges::COLUMNS; i++) {
 			std::swap(from.ranges.least[i][lane], to.ranges.least[i][taken]);
 		}
 		to.place[taken] = from.place[lane];
@@ -225,7 +227,7 @@ struct AreaScan::Narrow {
 	//! Which of eight are not above `most`: a bit for each
 	static inline uint32_t Meeting(const Ranges &ranges, const float *most) {
 		FloatMasks low {-1, -1, -1, -1}, high = low;
-		for (size_t i = 0; i < 3; i++) {
+		for (size_t i = 0; i < Ranges::COLUMNS; i++) {
 			const Floats here {most[i], most[i], most[i], most[i]};
 			low &= Load<Floats>(ranges.least[i]) <= here;
 			high &= Load<Floats>(ranges.least[i] + 4) <= here;
@@ -472,7 +474,7 @@ private:
 			const Floats least = -Above(-run.range.min[1], run.range.max[0], run.range.max[1], -run.range.min[0]);
 			const uint32_t lane = share.AddRun();
 			auto &block = share.blocks.back();
-			for (uint32_t i = 0; i < 3; i++) {
+			for (size_t i = 0; i < Ranges::COLUMNS; i++) {
 				block.ranges.least[i][lane] = least[i];
 			}
 			block.place[lane] = Place::Of(static_cast<size_t>(at - wkb), edges);
@@ -511,7 +513,7 @@ void AreaScan::Share::Finish() {
 			if (lane == 0) {
 				groups.push_back(NoRanges());
 			}
-			for (size_t i = 0; i < 3; i++) {
+			for (size_t i = 0; i < Ranges::COLUMNS; i++) {
 				const auto &least = item.blocks[block].ranges.least[i];
 				groups.back().least[i][lane] = *std::min_element(least, least + RUNS_AT_ONCE);
 			}

@@ -94,7 +94,8 @@ private:
 	//! Of eight runs, or eight blocks of them: min_y, -max_x and -max_y, rounded outward, which is what a ray towards +x can meet.
 	//! Those that are not used are met by none.
 	struct Ranges {
-		float least[3][RUNS_AT_ONCE];
+		static constexpr size_t COLUMNS = 3;
+		float least[COLUMNS][RUNS_AT_ONCE];
 	};
 	//! Eight runs: consecutive edges of a ring
 	struct Block {
