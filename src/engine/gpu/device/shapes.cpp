@@ -201,7 +201,7 @@ public:
 	}
 
 private:
-	static constexpr size_t SLOT = DeviceStream::SLOT_BYTES;
+	static constexpr size_t SLOT = CopySlots::SLOT_BYTES;
 
 	//! What the kernel counts
 	struct Counters {

@@ -7,54 +7,10 @@
 
 namespace vibespatial {
 
-void PinnedBlocks::Fill() {
-	void *memory = nullptr;
-	CheckCuda(cudaMallocHost(&memory, FIRST_BLOCKS * BLOCK_BYTES), "pinned memory");
-	total += FIRST_BLOCKS * BLOCK_BYTES;
-	std::lock_guard<std::mutex> guard(lock);
-	for (size_t i = 0; i < FIRST_BLOCKS; i++) {
-		blocks.push_back(static_cast<char *>(memory) + i * BLOCK_BYTES);
-	}
-}
+static constexpr size_t SLOT = CopySlots::SLOT_BYTES;
 
-void *PinnedBlocks::Take(size_t &bytes) {
-	if (bytes <= BLOCK_BYTES) {
-		bytes = BLOCK_BYTES;
-		std::lock_guard<std::mutex> guard(lock);
-		if (!blocks.empty()) {
-			auto *block = blocks.back();
-			blocks.pop_back();
-			return block;
-		}
-	}
-	void *memory = nullptr;
-	CheckCuda(cudaMallocHost(&memory, bytes), "pinned memory");
-	total += bytes;
-	return memory;
-}
-
-void PinnedBlocks::Give(void *block, size_t bytes) {
-	if (bytes == BLOCK_BYTES) {
-		std::lock_guard<std::mutex> guard(lock);
-		blocks.push_back(block);
-	} else if (block) {
-		cudaFreeHost(block);
-		total -= bytes;
-	}
-}
-
-DeviceStream::DeviceStream(PinnedBlocks &blocks) : blocks(blocks) {
+DeviceStream::DeviceStream(PinnedBlocks &blocks, CopySlots &slots) : blocks(blocks), slots(slots) {
 	CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-}
-
-void DeviceStream::MakeSlots() {
-	void *memory = nullptr;
-	CheckCuda(cudaMallocHost(&memory, SLOTS * SLOT_BYTES), "pinned memory");
-	for (size_t i = 0; i < SLOTS; i++) {
-		slots[i] = static_cast<char *>(memory) + i * SLOT_BYTES;
-		CheckCuda(cudaEventCreateWithFlags(&slot_done[i], cudaEventDisableTiming), "an event");
-		free_slots.push_back(i);
-	}
 }
 
 void *DeviceStream::Pinned(size_t number, size_t bytes) {
@@ -73,7 +29,7 @@ void *DeviceStream::Pinned(size_t number, size_t bytes) {
 }
 
 uint64_t DeviceStream::PinnedBytes() const {
-	uint64_t bytes = HasSlots() ? SLOTS * SLOT_BYTES : 0;
+	uint64_t bytes = 0;
 	for (auto &memory : pinned) {
 		bytes += memory.bytes;
 	}
@@ -82,12 +38,6 @@ uint64_t DeviceStream::PinnedBytes() const {
 
 DeviceStream::~DeviceStream() {
 	temporaries.clear();
-	if (slots[0]) {
-		for (auto event : slot_done) {
-			cudaEventDestroy(event);
-		}
-		cudaFreeHost(slots[0]);
-	}
 	for (auto &memory : pinned) {
 		blocks.Give(memory.at, memory.bytes);
 	}
@@ -100,30 +50,14 @@ void DeviceStream::Synchronize() {
 
 template <class USE>
 void DeviceStream::WithSlot(USE &&use) {
-	size_t slot;
-	{
-		std::unique_lock<std::mutex> guard(slots_lock);
-		if (!slots[0]) {
-			MakeSlots();
-		}
-		slot_free.wait(guard, [&] { return !free_slots.empty(); });
-		// The one that was used longest ago
-		slot = free_slots.front();
-		free_slots.erase(free_slots.begin());
-	}
-	auto give_back = [&] {
-		std::lock_guard<std::mutex> guard(slots_lock);
-		free_slots.push_back(slot);
-		slot_free.notify_one();
-	};
+	const auto slot = slots.Take();
 	try {
-		CheckCuda(cudaEventSynchronize(slot_done[slot]), "the device");
-		use(slots[slot], slot_done[slot]);
+		use(slot.at, slot.done);
 	} catch (...) {
-		give_back();
+		slots.Give(slot);
 		throw;
 	}
-	give_back();
+	slots.Give(slot);
 }
 
 void DeviceStream::WriteToDevice(void *to, size_t bytes, const std::function<void(char *slot)> &write) {
@@ -135,11 +69,11 @@ void DeviceStream::WriteToDevice(void *to, size_t bytes, const std::function<voi
 }
 
 void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel) {
-	const size_t steps = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
+	const size_t steps = (bytes + SLOT - 1) / SLOT;
 	int device = 0;
 	CheckCuda(cudaGetDevice(&device), "the device");
 	parallel.For(steps, [&](size_t step) {
-		const size_t at = step * SLOT_BYTES, size = std::min(SLOT_BYTES, bytes - at);
+		const size_t at = step * SLOT, size = std::min(SLOT, bytes - at);
 		CheckCuda(cudaSetDevice(device), "the device");
 		WriteToDevice(static_cast<char *>(to) + at, size,
 		              [&](char *slot) { std::memcpy(slot, static_cast<const char *>(from) + at, size); });
@@ -147,11 +81,11 @@ void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes, Parall
 }
 
 void DeviceStream::CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel) {
-	const size_t steps = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
+	const size_t steps = (bytes + SLOT - 1) / SLOT;
 	int device = 0;
 	CheckCuda(cudaGetDevice(&device), "the device");
 	parallel.For(steps, [&](size_t step) {
-		const size_t at = step * SLOT_BYTES, size = std::min(SLOT_BYTES, bytes - at);
+		const size_t at = step * SLOT, size = std::min(SLOT, bytes - at);
 		CheckCuda(cudaSetDevice(device), "the device");
 		WithSlot([&](char *slot, cudaEvent_t done) {
 			CheckCuda(cudaMemcpyAsync(slot, static_cast<const char *>(from) + at, size, cudaMemcpyDeviceToHost, stream),
@@ -232,7 +166,7 @@ StreamPool::Lease StreamPool::Take() {
 		}
 		made++;
 	}
-	return Lease(*this, std::make_unique<DeviceStream>(blocks));
+	return Lease(*this, std::make_unique<DeviceStream>(blocks, slots));
 }
 
 size_t StreamPool::FreeTemporaries() {
@@ -247,10 +181,8 @@ size_t StreamPool::FreeTemporaries() {
 void StreamPool::Report(std::vector<GpuMemoryRow> &rows) {
 	std::lock_guard<std::mutex> guard(lock);
 	std::map<std::string, GpuMemoryRow> held;
-	uint64_t with_slots = 0;
 	for (auto &stream : idle) {
 		stream->ReportTemporaries(held);
-		with_slots += stream->HasSlots();
 	}
 	for (auto &peak : peaks) {
 		held[peak.first].peak_bytes = peak.second;
@@ -260,8 +192,7 @@ void StreamPool::Report(std::vector<GpuMemoryRow> &rows) {
 		entry.second.detail = entry.first;
 		rows.push_back(entry.second);
 	}
-	const uint64_t bytes = blocks.Bytes() + with_slots * DeviceStream::SLOTS * DeviceStream::SLOT_BYTES;
-	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", bytes, bytes, made});
+	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", blocks.Bytes(), blocks.Bytes(), made});
 }
 
 } // namespace vibespatial
