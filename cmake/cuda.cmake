@@ -24,10 +24,10 @@ target_compile_definitions(vibespatial_gpu PRIVATE VIBESPATIAL_CCCL_VERSION="${c
 target_link_libraries(vibespatial_gpu PUBLIC vibespatial_core)
 
 # ---- the compile helper
-add_executable(vibespatial_compile_helper src/compile_helper/main.cpp)
+add_executable(vibespatial_compile_helper src/compile_helper/main.cpp src/compile_helper/jit_link.cpp)
 vibespatial_compile(vibespatial_compile_helper)
 target_link_libraries(vibespatial_compile_helper PRIVATE vibespatial_gpu)
-target_link_options(vibespatial_compile_helper PRIVATE -Wl,--gc-sections)
+target_link_options(vibespatial_compile_helper PRIVATE -Wl,--gc-sections -Wl,--export-dynamic-symbol=nvJitLinkCreate)
 set_target_properties(vibespatial_compile_helper PROPERTIES OUTPUT_NAME vibespatial-compile
 		RUNTIME_OUTPUT_DIRECTORY ${gpu_folder})
 
@@ -75,6 +75,7 @@ elseif(NOT CMAKE_CROSSCOMPILING)
 			COMMAND $<TARGET_FILE:vibespatial_compile_helper> pack --capabilities ${VIBESPATIAL_PACK_ARCHITECTURES}
 					--output ${pack}
 			DEPENDS ${VIBESPATIAL_KERNEL_REGISTRY} ${CMAKE_CURRENT_LIST_DIR}/../src/engine/gpu/compilers.cpp
+					${CMAKE_CURRENT_LIST_DIR}/../src/compile_helper/jit_link.cpp
 			COMMENT "Compiling the kernels for sm_${VIBESPATIAL_PACK_ARCHITECTURES} (minutes)" VERBATIM)
 	add_custom_target(vibespatial_pack ALL DEPENDS ${pack})
 	add_dependencies(vibespatial_pack vibespatial_compile_helper)

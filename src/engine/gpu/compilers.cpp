@@ -119,6 +119,8 @@ KernelKey SpecKey(const KernelSpec &spec, int capability, Libraries &libraries) 
 	if (std::strcmp(spec.algorithm, "three_way_partition") == 0) {
 		key.source += " " + Sha256::HexOf(std::string(KEEP_I32) + KEEP_I64 + KEEP_NONE);
 	}
+	// Of the linker, from the helper
+	key.options = "-optimize-unused-variables";
 	key.capability = capability;
 	key.nvrtc = libraries.NvrtcVersion();
 	key.cccl = Libraries::CcclVersion();
