@@ -308,7 +308,8 @@ int Warm(const Arguments &arguments) {
 			names.emplace_back(spec.name);
 		}
 	}
-	precompiler.Start(arguments.capabilities[0], nullptr);
+	precompiler.Start(arguments.capabilities[0]);
+	precompiler.SetLoader([](const std::string &, bool, const std::string &) {});
 	const auto cold = precompiler.EnsureWarm(names, arguments.timeout);
 	static const char *const STATES[] = {"idle", "pending", "compiling", "ready", "failed"};
 	for (auto &row : precompiler.Status()) {

@@ -59,7 +59,15 @@ struct BuildConfig {
 static_assert(sizeof(TypeInfo) == 24 && sizeof(Op) == 96 && sizeof(Value) == 32 && sizeof(Iterator) == 256,
               "the layout of libcccl.c.parallel");
 
-//! What an algorithm compiles to, as bytes: nothing in it is looked at here
+//! What an algorithm compiles to, as bytes: nothing in it is looked at here, but for how all of them begin
+struct BuildHead {
+	int32_t capability;
+	void *cubin;
+	size_t cubin_size;
+	int32_t kind;
+	//! Once it was loaded
+	void *library;
+};
 template <size_t SIZE>
 struct BuildResult {
 	alignas(8) unsigned char bytes[SIZE];

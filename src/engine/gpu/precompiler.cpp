@@ -102,16 +102,21 @@ uint32_t Precompiler::Workers() const {
 	return options.compile_workers > 0 ? std::min(options.compile_workers, MAX_WORKERS) : DefaultWorkers();
 }
 
-void Precompiler::Start(int capability_p, Loader loader_p) {
+void Precompiler::Start(int capability_p) {
 	std::lock_guard<std::mutex> guard(lock);
 	capability = capability_p;
-	loader = std::move(loader_p);
 	changed.notify_all();
 	// More than the compilers: what lies on disk must not wait behind them
 	const size_t count = std::min<size_t>(Workers() + 4, kernels.size());
 	while (threads.size() < count) {
 		threads.emplace_back([this] { Worker(); });
 	}
+}
+
+void Precompiler::SetLoader(Loader loader_p) {
+	std::lock_guard<std::mutex> guard(lock);
+	loader = std::move(loader_p);
+	changed.notify_all();
 }
 
 void Precompiler::Refuse(const std::string &reason) {
@@ -374,17 +379,31 @@ void Precompiler::Worker() {
 	}
 }
 
+bool Precompiler::WaitForLoader(Kernel &kernel, std::string &why_not) {
+	std::unique_lock<std::mutex> guard(lock);
+	const auto begin = Clock::now();
+	changed.wait(guard, [&] { return loader || !refused.empty() || stopping; });
+	const auto waited = Clock::now() - begin;
+	kernel.begun += waited;
+	kernel.status.begin_ms = Millis(kernel.begun);
+	kernel.status.queue_ms += std::chrono::duration<double, std::milli>(waited).count();
+	if (!loader) {
+		why_not = refused.empty() ? "the process is ending" : refused;
+		return false;
+	}
+	loading++;
+	return true;
+}
+
 void Precompiler::Finish(Kernel &kernel, const std::string &payload, const char *source) {
 	std::string error;
-	{
-		std::lock_guard<std::mutex> guard(lock);
-		loading++;
+	if (!WaitForLoader(kernel, error)) {
+		Fail(kernel, error);
+		return;
 	}
 	try {
 		Faults::Get().Check(Fault::COMPILE);
-		if (loader) {
-			loader(kernel.status.name, kernel.is_unit, payload);
-		}
+		loader(kernel.status.name, kernel.is_unit, payload);
 	} catch (const std::exception &exception) {
 		error = exception.what();
 	}

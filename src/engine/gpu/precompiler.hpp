@@ -38,8 +38,9 @@ public:
 	//! Waits until nothing is looked up or loaded, as long as that is short work
 	void WaitForLoads(double timeout_seconds);
 
-	//! Until this is called requests wait. 90: sm_90
-	void Start(int capability, Loader loader);
+	//! Until this is called requests wait. 90: sm_90. What is found or compiled waits for the loader.
+	void Start(int capability);
+	void SetLoader(Loader loader);
 	//! There will be no device: what was asked for fails with that reason
 	void Refuse(const std::string &reason);
 	void Configure(const GpuOptions &options);
@@ -77,7 +78,8 @@ private:
 	void CompileUnits(Kernel &kernel, std::unique_lock<std::mutex> &guard);
 	void CompileSpecs(const std::vector<Kernel *> &kernels, bool precompiled_headers,
 	                  std::unique_lock<std::mutex> &guard);
-	//! Without the lock
+	//! Without the lock: whether there is a loader now. Such a wait is no time of the kernel's own.
+	bool WaitForLoader(Kernel &kernel, std::string &why_not);
 	void Finish(Kernel &kernel, const std::string &payload, const char *source);
 	void Fail(Kernel &kernel, const std::string &error);
 	void Begin(Kernel &kernel);

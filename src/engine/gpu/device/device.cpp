@@ -2,12 +2,14 @@
 
 #include "engine/gpu/device/bulk.hpp"
 #include "engine/gpu/device/check.hpp"
+#include "engine/gpu/device/launch.hpp"
 #include "engine/gpu/device_loss.hpp"
 #include "engine/gpu/faults.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <future>
 #include <link.h>
 #include <rmm/version_config.hpp>
 #include <unistd.h>
@@ -26,6 +28,27 @@ constexpr double SHARE_OF_FREE = 0.9;
 
 //! Of a thread at the end of the process, which may be stuck in a driver that was taken down already
 constexpr double EXIT_SECONDS = 1;
+
+//! Fewer of the context's hardware queues, unless somebody has set their number: the driver takes some 8 ms for each of the usual
+//! eight. It asks the environment alone, so that the variable is there while the context is made.
+class FewQueues {
+public:
+	FewQueues() {
+		if (!std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) {
+			putenv(variable);
+		}
+	}
+	~FewQueues() {
+		// By another name: to take it out would move what other threads may be reading
+		variable[0] = '_';
+	}
+	FewQueues(const FewQueues &) = delete;
+	FewQueues &operator=(const FewQueues &) = delete;
+
+private:
+	static char variable[];
+};
+char FewQueues::variable[] = "CUDA_DEVICE_MAX_CONNECTIONS=2";
 
 CudaEngine *current = nullptr;
 pid_t owner = 0;
@@ -59,17 +82,29 @@ void CudaEngine::Shutdown() {
 	if (shut_down.exchange(true)) {
 		return;
 	}
+	StopLoadingAhead();
 	coming_up.JoinWithin(EXIT_SECONDS);
+	loading_ahead.JoinWithin(EXIT_SECONDS);
 	opening_libraries.JoinWithin(EXIT_SECONDS);
 	precompiler.Stop(EXIT_SECONDS);
 }
 
+void CudaEngine::StopLoadingAhead() {
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		no_more_ahead = true;
+	}
+	changed.notify_all();
+}
+
 void CudaEngine::Quiesce(double timeout_seconds) {
 	const auto begin = Clock::now();
+	StopLoadingAhead();
 	{
 		std::unique_lock<std::mutex> guard(lock);
-		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
-		                 [&] { return state == State::ABSENT || (state == State::UP && libraries_open); });
+		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] {
+			return state == State::ABSENT || (state == State::UP && libraries_open && !loading_functions);
+		});
 	}
 	const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
 	precompiler.WaitForLoads(std::max(0.0, timeout_seconds - spent));
@@ -110,7 +145,12 @@ std::vector<GpuStep> CudaEngine::Steps() {
 
 void CudaEngine::BringUp() {
 	GpuDevice found;
+	std::future<void> prepared;
 	auto absent = [&](const std::string &why) {
+		if (prepared.valid()) {
+			prepared.wait();
+			streams->Blocks().DropPrepared();
+		}
 		found.present = false;
 		found.error = why;
 		{
@@ -126,6 +166,9 @@ void CudaEngine::BringUp() {
 		absent(driver.component.detail);
 		return;
 	}
+	// Beside the driver's start
+	prepared = std::async(std::launch::async, [this] { streams->Blocks().Prepare(); });
+	FewQueues few_queues;
 	auto begin = Clock::now();
 	int count = 0;
 	auto status = cudaGetDeviceCount(&count);
@@ -155,6 +198,12 @@ void CudaEngine::BringUp() {
 		changed.notify_all();
 	});
 	try {
+		// Kernels are looked up while the context is made
+		int major = 0, minor = 0;
+		CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options.device), "the device");
+		CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, options.device), "the device");
+		found.capability = major * 10 + minor;
+		precompiler.Start(found.capability);
 		begin = Clock::now();
 		CheckCuda(cudaSetDevice(options.device), "the device");
 		CheckCuda(cudaFree(nullptr), "the device's context");
@@ -162,7 +211,6 @@ void CudaEngine::BringUp() {
 		cudaDeviceProp properties;
 		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
 		found.name = properties.name;
-		found.capability = properties.major * 10 + properties.minor;
 		size_t free_bytes = 0, total_bytes = 0;
 		CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
 		found.free_memory = free_bytes;
@@ -172,17 +220,18 @@ void CudaEngine::BringUp() {
 			found.libraries_ms = device.libraries_ms;
 			device = found;
 		}
-		precompiler.Start(found.capability, [this](const std::string &name, bool is_unit, const std::string &payload) {
+		// Before the kernels, which would wait for it in the driver
+		begin = Clock::now();
+		prepared.wait();
+		streams->Blocks().PinPrepared();
+		found.memory_ms = EndStep("start", "pinned memory", begin);
+		precompiler.SetLoader([this](const std::string &name, bool is_unit, const std::string &payload) {
 			Load(name, is_unit, payload);
 		});
 		begin = Clock::now();
 		MakeMemory();
 		streams->Take();
-		found.memory_ms = EndStep("start", "memory", begin);
-		// Not later, beside the first query: kernels that are being loaded would wait for it in the driver
-		begin = Clock::now();
-		streams->Blocks().Fill();
-		found.memory_ms += EndStep("start", "pinned memory", begin);
+		found.memory_ms += EndStep("start", "memory", begin);
 	} catch (const std::exception &exception) {
 		absent(exception.what());
 		return;
@@ -194,6 +243,7 @@ void CudaEngine::BringUp() {
 		device.error.clear();
 		state = State::UP;
 	}
+	loading_ahead = BackgroundThread([this] { LoadAhead(); });
 	changed.notify_all();
 }
 
@@ -338,14 +388,45 @@ std::vector<GpuMemoryRow> CudaEngine::Memory() {
 
 void CudaEngine::Load(const std::string &name, bool is_unit, const std::string &payload) {
 	CheckCuda(cudaSetDevice(options.device), "the device");
-	if (!is_unit) {
-		primitives.Load(name, payload);
-		return;
-	}
 	cudaLibrary_t library = nullptr;
-	CheckCuda(cudaLibraryLoadData(&library, payload.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), name.c_str());
+	if (is_unit) {
+		CheckCuda(cudaLibraryLoadData(&library, payload.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+		          name.c_str());
+	} else {
+		library = primitives.Load(name, payload);
+	}
 	std::lock_guard<std::mutex> guard(lock);
-	units[name] = library;
+	if (is_unit) {
+		units[name] = library;
+	}
+	loaded.emplace_back(name, library);
+	changed.notify_all();
+}
+
+void CudaEngine::LoadAhead() {
+	std::unique_lock<std::mutex> guard(lock);
+	while (true) {
+		changed.wait(guard, [&] { return no_more_ahead || !loaded.empty(); });
+		const auto begin = Clock::now();
+		loading_functions = true;
+		while (!no_more_ahead && !loaded.empty()) {
+			const auto next = loaded.front();
+			loaded.pop_front();
+			guard.unlock();
+			try {
+				CheckCuda(cudaSetDevice(options.device), "the device");
+				LoadFunctions(next.second, next.first.c_str());
+			} catch (const std::exception &) { // NOLINT: who launches it is told
+			}
+			guard.lock();
+		}
+		loading_functions = false;
+		changed.notify_all();
+		if (no_more_ahead) {
+			return;
+		}
+		EndStep("start", "functions", begin);
+	}
 }
 
 cudaKernel_t CudaEngine::Kernel(const char *unit, const char *entry_point) {
@@ -385,11 +466,15 @@ std::unique_ptr<GpuBulk> CudaEngine::NewBulk(const BulkTask &task) {
 }
 
 void CudaEngine::UseDevice() {
+	if (!no_more_ahead.load(std::memory_order_relaxed)) {
+		StopLoadingAhead();
+	}
 	CheckCuda(cudaSetDevice(options.device), "the device");
 }
 
 void CudaEngine::Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times) {
 	const auto begin = Clock::now();
+	StopLoadingAhead();
 	double timeout;
 	{
 		std::lock_guard<std::mutex> guard(lock);

@@ -84,6 +84,10 @@ private:
 	void BringUp();
 	//! The payload of a kernel onto the device
 	void Load(const std::string &name, bool is_unit, const std::string &payload);
+	//! The functions of what was loaded, until there is work for the device: the driver does one thing at a time, and work
+	//! brings what it needs
+	void LoadAhead();
+	void StopLoadingAhead();
 	void MakeMemory();
 	size_t FreeCaches();
 
@@ -99,6 +103,11 @@ private:
 	GpuDevice device;
 	std::shared_ptr<DeviceMemory> memory;
 	std::map<std::string, cudaLibrary_t> units;
+	//! Loaded, their functions not yet
+	std::deque<std::pair<std::string, cudaLibrary_t>> loaded;
+	//! Work has begun, or there will be none
+	std::atomic<bool> no_more_ahead {false};
+	bool loading_functions = false;
 	Primitives primitives;
 	std::unique_ptr<StreamPool> streams;
 	ResidentBuilds resident;
@@ -108,6 +117,7 @@ private:
 	std::atomic<bool> shut_down {false};
 	BackgroundThread coming_up;
 	BackgroundThread opening_libraries;
+	BackgroundThread loading_ahead;
 };
 
 } // namespace vibespatial

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cuda_runtime_api.h>
 
 namespace vibespatial {
 
@@ -27,6 +28,9 @@ inline uint64_t RelateThreads(uint64_t pairs, uint64_t memory_limit) {
 	const uint64_t wanted = (std::min(pairs, RELATE_THREADS) + BLOCK - 1) / BLOCK;
 	return std::max<uint64_t>(1, std::min(wanted, memory_limit / SHARE / (RELATE_SLAB * BLOCK))) * BLOCK;
 }
+
+//! The functions of a library onto the device: else each would be at its first launch
+void LoadFunctions(cudaLibrary_t library, const char *name);
 
 //! As a launch takes its arguments
 template <class T>

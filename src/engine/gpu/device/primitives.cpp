@@ -28,6 +28,13 @@ BUILD As(const AnyBuild &any) {
 	return build;
 }
 
+//! The kernels of what was built
+cudaLibrary_t LibraryOf(const AnyBuild &any) {
+	BuildHead head;
+	std::memcpy(&head, &any, sizeof(head));
+	return static_cast<cudaLibrary_t>(head.library);
+}
+
 //! Asks for the size of the temporary storage, then runs
 template <class CALL>
 void WithTemporary(const char *spec, DeviceStream &stream, DeviceMemory &memory, CALL &&call) {
@@ -39,7 +46,7 @@ void WithTemporary(const char *spec, DeviceStream &stream, DeviceMemory &memory,
 
 } // namespace
 
-void Primitives::Load(const std::string &name, const std::string &payload) {
+cudaLibrary_t Primitives::Load(const std::string &name, const std::string &payload) {
 	auto *spec = FindSpec(name);
 	auto &library = libraries.Cccl();
 	if (!spec || !library) {
@@ -58,6 +65,7 @@ void Primitives::Load(const std::string &name, const std::string &payload) {
 	CheckCccl(load(&made.build), spec->name);
 	std::lock_guard<std::mutex> guard(lock);
 	built[name] = made;
+	return LibraryOf(made.build);
 }
 
 const Primitives::Built &Primitives::Find(const char *spec) {

@@ -22,8 +22,8 @@ class Primitives {
 public:
 	explicit Primitives(Libraries &libraries) : libraries(libraries) {
 	}
-	//! From the bytes that c.parallel serialized
-	void Load(const std::string &spec, const std::string &payload);
+	//! From the bytes that c.parallel serialized; its kernels
+	cudaLibrary_t Load(const std::string &spec, const std::string &payload);
 
 	//! out[i] = init + in[0] + .. + in[i - 1]
 	void ExclusiveScan(const char *spec, const void *in, void *out, uint64_t count, const void *init,
