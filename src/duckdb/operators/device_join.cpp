@@ -114,8 +114,17 @@ idx_t DeviceJoin::PartCount(idx_t build_bytes, idx_t build_rows) const {
 	if (!active || !decision.engine) {
 		return 1;
 	}
+	//! Of all that is on the device of a build side that every device has room for
+	constexpr idx_t SMALL = idx_t(2) << 30;
 	auto limit = decision.engine->MemoryLimit();
 	auto needed = 2 * build_bytes + build_rows * ROW_BYTES;
+	if (limit == 0 && needed <= SMALL && vibespatial::GpuRuntime::Get().Options().memory_limit == 0) {
+		return 1; // it is still coming up
+	}
+	if (limit == 0) {
+		WaitForDevice(op.kernel);
+		limit = decision.engine->MemoryLimit();
+	}
 	return limit == 0 || needed <= limit / SHARE ? 1 : needed / (limit / SHARE + 1) + 1;
 }
 

@@ -23,7 +23,7 @@ IndexDispatch::IndexDispatch(ClientContext &context)
 
 void IndexDispatch::Decide(idx_t rows) {
 	auto scanned = std::chrono::system_clock::now();
-	wait_ms = WaitForDevice("box_index");
+	WaitForEngine("box_index");
 	decision = vibespatial::Decide(mode, vibespatial::FindKernel("box_index"), rows, GetGpuMinRows(context));
 	if (decision.engine) {
 		auto micros = [](std::chrono::system_clock::time_point at) {
@@ -34,12 +34,22 @@ void IndexDispatch::Decide(idx_t rows) {
 	}
 }
 
+bool IndexDispatch::DeviceIsUp() const {
+	string why_not;
+	return decision.engine && decision.engine->WaitForDevice(0, why_not);
+}
+
+void IndexDispatch::RequireDevice() {
+	WaitForDevice("box_index");
+}
+
 unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel,
                                                  DispatchEvent &event) {
 	if (!decision.engine) {
 		throw GpuError("no GPU engine is open");
 	}
-	event.wait_ms = wait_ms + WaitForKernels(*decision.engine, vibespatial::KernelNeeds("box_index"));
+	event.wait_ms = WaitForDevice("box_index");
+	event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("box_index"));
 	vibespatial::GpuTimes times;
 	auto packed = decision.engine->PackBoxes(boxes, count, parallel, times);
 	AddTimes(event, times);

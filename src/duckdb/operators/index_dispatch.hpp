@@ -15,11 +15,17 @@ public:
 	//! Begins with the scan
 	explicit IndexDispatch(ClientContext &context);
 
-	//! When the rows of the build side are known, before Build(). In mode gpu it waits for the device.
+	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu: what is done before
+	//! that needs none
 	void Decide(idx_t rows);
 	//! The whole tree, or that of a part of the build side; any thread, several at a time. In mode auto the CPU does what the
 	//! device cannot; in mode gpu that is an IOException.
 	std::unique_ptr<vibespatial::BoxTree> Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel);
+
+	//! Where one was decided for
+	bool DeviceIsUp() const;
+	//! Mode gpu promises a device, even where there was no tree to build: throws where it does not come
+	void RequireDevice();
 
 	//! For EXPLAIN ANALYZE: where the index was built, and why there
 	string Describe();
@@ -31,8 +37,6 @@ private:
 	                                               vibespatial::Parallel &parallel, vibespatial::DispatchEvent &event);
 	//! When the scan began
 	std::chrono::system_clock::time_point begin;
-	//! For the device, after the scan
-	double wait_ms = 0;
 	vibespatial::Decision decision;
 
 	mutex lock;

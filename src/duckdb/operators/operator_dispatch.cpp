@@ -56,6 +56,16 @@ void OperatorDispatch::FailOnDevice(const string &what, const string &why) const
 	                  operator_name, what, why);
 }
 
+void OperatorDispatch::WaitForEngine(const char *kernel) const {
+	if (mode != ExecutionMode::GPU) {
+		return;
+	}
+	string why_not;
+	if (!GpuRuntime::Get().Engine(GPU_PATIENCE_SECONDS, why_not)) {
+		FailWithoutDevice(kernel, why_not);
+	}
+}
+
 double OperatorDispatch::WaitForDevice(const char *kernel) const {
 	if (mode != ExecutionMode::GPU) {
 		return 0;

@@ -32,6 +32,8 @@ public:
 	[[noreturn]] void FailWithoutDevice(const char *kernel, const string &why_not) const;
 	//! Mode gpu, and it failed
 	[[noreturn]] void FailOnDevice(const string &what, const string &why) const;
+	//! In mode gpu waits for the plug-in to be open, whose device may still be coming up, and throws where it cannot be opened
+	void WaitForEngine(const char *kernel) const;
 	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
 	double WaitForDevice(const char *kernel) const;
 	//! Throws GpuError where they do not come in time; the milliseconds

@@ -484,10 +484,17 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	global.dispatch.Decide(global.built_rows);
 	global.device.Decide(global.built_rows, children[0].get().estimated_cardinality);
-	global.device.WaitForKernels();
 	auto parts = MaxValue(PartCount(context, global),
 	                      MinValue<idx_t>(global.device.PartCount(global.rows->SizeInBytes(), global.built_rows),
 	                                      vibespatial::PartitionGrid::MAX_PARTS));
+	auto wait = [&] {
+		global.dispatch.RequireDevice();
+		global.device.WaitForKernels();
+	};
+	// A device that is still coming up does so beside what is done of the build without it
+	if (parts > 1 || global.dispatch.DeviceIsUp()) {
+		wait();
+	}
 	if (parts > 1) {
 		global.partitions =
 		    make_uniq<SpatialPartitions>(context, *this, global.sample.boxes, global.sample.weights, parts);
@@ -500,6 +507,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
 		                    global.device.IsActive(), std::move(global.runs));
 	});
+	wait();
 	global.device.SetBuild(*global.build);
 	if (has_aggregate) {
 		global.groups->NumberBuild(*global.build);
