@@ -26,6 +26,7 @@ if [ -d "$build/vibespatial" ]; then
 fi
 cp "$cli" "$bundle/duckdb"
 cp "$build/test/vibespatial_unit" "$build/test/vibespatial_sqllogic" "$bundle/test/"
+cp test/device/memory_pressure.py "$bundle/test/"
 cp -r test/sql "$bundle/test/sql"
 cp -r data "$bundle/data"
 cp LICENSE "$bundle/"

@@ -1,4 +1,5 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
+// VIBESPATIAL_TEST_RINGS is how many rings are united (40,000): fewer for the tools that watch every access.
 #include "../overlay_parts.hpp"
 #include "device_engine.hpp"
 
@@ -8,6 +9,13 @@
 using namespace overlay_test; // NOLINT: a test
 
 namespace {
+
+constexpr int ALL_RINGS = 40000;
+
+int WantedRings() {
+	const char *text = std::getenv("VIBESPATIAL_TEST_RINGS");
+	return text ? std::atoi(text) : ALL_RINGS;
+}
 
 Compared RequireSameOnDevice(GpuEngine &engine, Parts &parts) {
 	return RequireSame(parts, [&](const OverlayNet &net, Parallel &parallel, UnitedNet &united) {
@@ -45,11 +53,12 @@ TEST_CASE("The device unites the parts of a net as the CPU does", "[device]") {
 	if (!engine) {
 		return;
 	}
+	const int rings = WantedRings();
 	std::mt19937 random(7);
 	std::uniform_real_distribution<double> place(0, 40);
 	Parts stars, raster, bricks, shaken, none;
 	for (uint32_t part = 0; part < 40; part++) {
-		const auto count = part % 10 == 0 ? 600 : 100;
+		const auto count = std::max(4, (part % 10 == 0 ? 600 : 100) * rings / ALL_RINGS);
 		for (int i = 0; i < count; i++) {
 			stars.Add(part, Star(random, place(random), place(random), part % 10 == 0 ? 1 : 3, 3 + int(random() % 40),
 			                     i % 2));
@@ -72,7 +81,7 @@ TEST_CASE("The device unites the parts of a net as the CPU does", "[device]") {
 		CHECK(compared.parts == 40);
 		// Rounded crossings make edges meet anew mostly where borders nearly coincide
 		CHECK((parts == &shaken || compared.failed < 10));
-		CHECK((parts == &shaken || compared.edges > 2000));
+		CHECK((parts == &shaken || rings < ALL_RINGS || compared.edges > 2000));
 	}
 	CHECK(RequireSameOnDevice(*engine, bricks).failed == 0);
 	CHECK(RequireSameOnDevice(*engine, none).parts == 0);
@@ -83,13 +92,14 @@ TEST_CASE("A union with a device is the CPU's", "[device]") {
 	if (!engine) {
 		return;
 	}
+	const int count = WantedRings();
 	std::mt19937 random(8);
 	std::uniform_real_distribution<double> place(0, 500);
 	std::vector<std::vector<Vec2>> stars, circles, rows, bricks, shaken;
 	for (auto *rings : {&stars, &circles, &rows, &bricks, &shaken}) {
-		rings->reserve(40000);
+		rings->reserve(static_cast<size_t>(count));
 	}
-	for (int i = 0; i < 40000; i++) {
+	for (int i = 0; i < count; i++) {
 		stars.push_back(Star(random, place(random), place(random), 2, 24, false));
 		circles.push_back(Circle(place(random), place(random), 1 + double(i % 7) / 3, 32));
 		const int column = i % 200, row = i / 200;
@@ -126,10 +136,12 @@ TEST_CASE("A union with a device is the CPU's", "[device]") {
 			overlay.Run(OverlayRule {}, threads, batch);
 			wkb[with] = WriteWkb(batch, 0);
 		}
-		CHECK(device.calls == 1);
-		CHECK((rings != &circles || device.state == UnitedNet::State::RINGS));
-		CHECK((rings != &rows || device.state == UnitedNet::State::LINKED));
-		CHECK((rings == &shaken || rings == &bricks || wkb[0].size() > 1000000));
+		if (count >= ALL_RINGS) {
+			CHECK(device.calls == 1);
+			CHECK((rings != &circles || device.state == UnitedNet::State::RINGS));
+			CHECK((rings != &rows || device.state == UnitedNet::State::LINKED));
+			CHECK((rings == &shaken || rings == &bricks || wkb[0].size() > 1000000));
+		}
 		CHECK(wkb[0] == wkb[1]);
 	}
 }

@@ -34,6 +34,10 @@ void ThrowCuda(cudaError_t status, const char *what) {
 	// An error that does not stick must not be found by the next one who asks
 	cudaGetLastError();
 	const auto text = std::string(what) + ": " + cudaGetErrorString(status);
+	if (status == cudaErrorMemoryAllocation) {
+		// A launch, too: a kernel's stacks for all its threads are taken when it is first launched
+		throw GpuMemoryError(text);
+	}
 	if (!IsLoss(status)) {
 		throw GpuError(text);
 	}

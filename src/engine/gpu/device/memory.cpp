@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <rmm/error.hpp>
+#include <rmm/logger.hpp>
 #include <rmm/mr/cuda_memory_resource.hpp>
 #include <rmm/mr/failure_callback_resource_adaptor.hpp>
 #include <rmm/mr/limiting_resource_adaptor.hpp>
@@ -28,6 +29,8 @@ thread_local int retries = 0;
 DeviceMemory::DeviceMemory(MemoryTier tier, uint64_t limit, std::function<size_t()> free_caches)
     : tier(tier), limit(limit / ALIGNMENT * ALIGNMENT), free_caches(std::move(free_caches)) {
 	using Resource = cuda::mr::any_resource<cuda::mr::device_accessible>;
+	// It writes to the terminal what is told here by an error, or not at all where another try succeeds
+	rmm::default_logger().set_level(rapids_logger::level_enum::off);
 	try {
 		if (tier == MemoryTier::MANAGED) {
 			statistics =
