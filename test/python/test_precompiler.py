@@ -57,6 +57,19 @@ def test_pack_has_everything(folder, tmp_path, capability):
     assert all(kernel.bytes > 1000 for kernel in kernels.values())
 
 
+def test_specs_carry_no_unused_variables(folder, tmp_path):
+    """CCCL's headers define a thousand, which would take the driver milliseconds to load: with them the smallest has 159 kB."""
+    cache = tmp_path / "c"
+    status, kernels, _ = warm(folder, cache, "exclusive_scan_i32", "unique_by_key_i32_i32")
+    assert status == 0 and all(10_000 < kernel.bytes < 100_000 for kernel in kernels.values())
+    files = list(cache.glob("**/*.kernel"))
+    assert len(files) == 2
+    for file in files:
+        assert b".nv.global" not in file.read_bytes(), file
+    _, kernels, _ = warm(folder, tmp_path / "d", source="pack")
+    assert all(kernels[name].bytes < 100_000 for name in SPECS if "radix" not in name)
+
+
 @pytest.mark.parametrize("capability", [75, 70, 110])
 def test_pack_refuses_other_devices(folder, tmp_path, capability):
     status, kernels, _ = warm(folder, tmp_path / "c", "bounds", capability=capability, source="pack")
