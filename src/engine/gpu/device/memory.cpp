@@ -37,15 +37,16 @@ DeviceMemory::DeviceMemory(MemoryTier tier, uint64_t limit, std::function<size_t
 			    std::make_unique<rmm::mr::statistics_resource_adaptor>(Resource(rmm::mr::managed_memory_resource()));
 			return;
 		}
-		rmm::mr::pool_memory_resource pool(Resource(rmm::mr::cuda_memory_resource()),
-		                                   std::min<size_t>(POOL_BEGIN, this->limit), this->limit);
+		// The limit is below the pool, which would else take half of it at its first growth, in many milliseconds and from all
+		// others on the device; so it doubles, and takes less where the limit is near
+		rmm::mr::limiting_resource_adaptor limiting(Resource(rmm::mr::cuda_memory_resource()), this->limit);
+		rmm::mr::pool_memory_resource pool(Resource(limiting), std::min<size_t>(POOL_BEGIN, this->limit));
 		pool_size = [pool] { return pool.pool_size(); };
-		rmm::mr::limiting_resource_adaptor limiting(Resource(pool), this->limit);
 		if (tier == MemoryTier::POOL) {
-			statistics = std::make_unique<rmm::mr::statistics_resource_adaptor>(Resource(limiting));
+			statistics = std::make_unique<rmm::mr::statistics_resource_adaptor>(Resource(pool));
 			return;
 		}
-		rmm::mr::failure_callback_resource_adaptor<rmm::out_of_memory> safe(Resource(limiting), OnFailure, this);
+		rmm::mr::failure_callback_resource_adaptor<rmm::out_of_memory> safe(Resource(pool), OnFailure, this);
 		statistics = std::make_unique<rmm::mr::statistics_resource_adaptor>(Resource(safe));
 	} catch (const std::exception &exception) {
 		throw GpuError(std::string("device memory: ") + exception.what());
