@@ -52,8 +52,8 @@ struct Compared {
 	size_t failed = 0;
 };
 
-inline bool SameEdge(const vibe::NetEdge &l, const vibe::NetEdge &r) {
-	return vibe::SameEdge(l, r) && l.rise == r.rise && l.polygon == r.polygon;
+inline bool SameEdge(const EdgeRuns::Edge &l, const vibe::NetEdge &r) {
+	return l.a == r.a && l.b == r.b && l.rise == r.rise && l.polygon == r.polygon;
 }
 
 //! Every part by unite(net, parallel, united) and by the CPU
@@ -101,8 +101,9 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 			}
 		}
 		arrangement.Arrange(own, boxes, none, OverlayRule {}, serial);
-		OverlayNet::Edges expected;
-		arrangement.TakeAreas(part, expected);
+		std::vector<EdgeRuns> taken;
+		arrangement.TakeAreas(taken);
+		const auto &expected = taken[0].edges;
 		std::sort(found[part].begin(), found[part].end(), EdgeBefore());
 		REQUIRE(found[part].size() == expected.size());
 		REQUIRE(std::equal(expected.begin(), expected.end(), found[part].begin(), SameEdge));

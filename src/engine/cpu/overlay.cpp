@@ -25,6 +25,11 @@ Vec2 Plain(const Vec2 &p) {
 	return Vec2 {p.x + 0.0, p.y + 0.0};
 }
 
+//! From WKB
+Vec2 LoadVertex(const uint8_t *at) {
+	return Plain(Vec2 {vibe::LoadDouble(at), vibe::LoadDouble(at + sizeof(double))});
+}
+
 void Grow(vibe::Box &box, const Vec2 &p) {
 	box.min_x = std::min(box.min_x, p.x);
 	box.min_y = std::min(box.min_y, p.y);
@@ -41,7 +46,7 @@ struct Overlay::Work {
 		OverlayChain chain;
 	};
 
-	UninitializedVector<Vec2> vertices;
+	PagesVector<Vec2> vertices;
 	std::vector<Member> members;
 	std::vector<OverlayPoint> points;
 	uint32_t polygons = 0;
@@ -51,7 +56,10 @@ struct Overlay::Work {
 	size_t added[2] = {0, 0};
 	size_t others[2] = {0, 0};
 
+	//! Those of AddPolygons; once it runs, all
 	std::vector<OverlayChain> chains;
+	//! Of all chains
+	size_t vertex_count = 0;
 	OverlayArrangement arrangement;
 	OverlayRings rings;
 	std::vector<Vec2> line_ends;
@@ -66,6 +74,7 @@ struct Overlay::Work {
 	void Clear() {
 		vertices.clear();
 		members.clear();
+		chains.clear();
 		points.clear();
 		polygons = 0;
 		for (auto side : {LEFT, RIGHT}) {
@@ -152,8 +161,7 @@ struct Overlay::Work {
 			auto *vertices = work.vertices.data() + start;
 			double sum = 0;
 			for (uint32_t i = 0; i < count; i++) {
-				const Vec2 p = Plain(Vec2 {vibe::LoadDouble(coords + i * stride),
-				                           vibe::LoadDouble(coords + i * stride + sizeof(double))});
+				const auto p = LoadVertex(coords + i * stride);
 				// 0, unless one of them is infinite or NaN
 				sum += p.x * 0.0 + p.y * 0.0;
 				vertices[i] = p;
@@ -166,7 +174,6 @@ struct Overlay::Work {
 
 	//! What polygons in WKB have, once counted
 	struct PolygonCounts {
-		size_t vertices = 0;
 		size_t rings = 0;
 		size_t polygons = 0;
 		size_t members = 0;
@@ -192,16 +199,13 @@ struct Overlay::Work {
 				return;
 			}
 			usable = usable && count >= 4;
-			vertices += count - 1;
 			rings++;
 		}
 	};
-	//! Reads polygons into places that were counted
+	//! Finds the rings of polygons, for places that were counted
 	struct PolygonReader {
 		Side side;
-		Vec2 *vertices;
-		size_t start;
-		Member *member;
+		OverlayChain *chain;
 		uint32_t polygon;
 		bool usable = true;
 		bool shell = true;
@@ -217,20 +221,14 @@ struct Overlay::Work {
 				return;
 			}
 			double sum = 0;
-			const auto at = [&](uint32_t i) {
-				const Vec2 p = Plain(Vec2 {vibe::LoadDouble(coords + i * stride),
-				                           vibe::LoadDouble(coords + i * stride + sizeof(double))});
+			for (uint32_t i = 0; i < count; i++) {
+				const auto p = LoadVertex(coords + i * stride);
 				// 0, unless one of them is infinite or NaN
 				sum += p.x * 0.0 + p.y * 0.0;
-				return p;
-			};
-			for (uint32_t i = 0; i + 1 < count; i++) {
-				vertices[start + i] = at(i);
 			}
-			usable = usable && at(count - 1) == vertices[start] && sum == 0;
-			*member++ =
-			    Member {start, OverlayChain {nullptr, count - 1, polygon, is_shell ? Kind::SHELL : Kind::HOLE, side}};
-			start += count - 1;
+			usable = usable && sum == 0 && LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
+			*chain++ = OverlayChain {nullptr, count - 1,       polygon, is_shell ? Kind::SHELL : Kind::HOLE,
+			                         side,    uint8_t(stride), coords};
 		}
 	};
 
@@ -263,7 +261,6 @@ struct Overlay::Work {
 		for (auto &part : counts) {
 			before.push_back(all);
 			all.usable = all.usable && part.usable;
-			all.vertices += part.vertices;
 			all.rings += part.rings;
 			all.polygons += part.polygons;
 			all.members += part.members;
@@ -271,12 +268,10 @@ struct Overlay::Work {
 		if (!all.usable || all.polygons > UINT32_MAX) {
 			return false;
 		}
-		vertices.resize(all.vertices);
-		members.resize(all.rings);
+		chains.resize(all.rings);
 		std::atomic<bool> usable {true};
 		parallel.For(counts.size(), [&](size_t step) {
-			PolygonReader reader {side, vertices.data(), before[step].vertices, members.data() + before[step].rings,
-			                      uint32_t(before[step].polygons) - 1};
+			PolygonReader reader {side, chains.data() + before[step].rings, uint32_t(before[step].polygons) - 1};
 			for (auto i = first[step]; i < first[step + 1]; i++) {
 				VisitWkb(geometries[i].data, geometries[i].size, reader);
 			}
@@ -297,21 +292,75 @@ struct Overlay::Work {
 	//===------------------------------------------------------------------===//
 	// The arrangement
 	//===------------------------------------------------------------------===//
+	//! visit(point) for the points of a chain, read or not
+	template <class VISIT>
+	void VisitPoints(const OverlayChain &chain, VISIT &&visit) const {
+		const size_t count = chain.count;
+		if (const auto *at = chain.points) {
+			for (size_t i = 0; i < count; i++) {
+				visit(at[i]);
+			}
+			return;
+		}
+		const auto *at = chain.wkb;
+		const size_t stride = chain.stride;
+		const double factor = scale;
+		for (size_t i = 0; i < count; i++, at += stride) {
+			const auto p = LoadVertex(at);
+			visit(Vec2 {p.x * factor, p.y * factor});
+		}
+	}
+	void ReadPoints(const OverlayChain &chain, Vec2 *out) const {
+		VisitPoints(chain, [&](const Vec2 &p) { *out++ = p; });
+	}
+	vibe::Box BoxOf(const OverlayChain &chain) const {
+		auto box = vibe::Box::Empty();
+		VisitPoints(chain, [&](const Vec2 &p) { Grow(box, p); });
+		return box;
+	}
+	//! The points of all chains to `vertices`, one chain after the other; returns how many
+	size_t Gather(Parallel &parallel) {
+		std::vector<size_t> starts;
+		size_t count = 0;
+		bool in_place = true;
+		for (auto &chain : chains) {
+			in_place = in_place && chain.points && chain.points == vertices.data() + count;
+			starts.push_back(count);
+			count += chain.count;
+		}
+		if (in_place) {
+			return count;
+		}
+		PagesVector<Vec2> all(count);
+		ForEach(parallel, chains.size(), [&](size_t i) {
+			ReadPoints(chains[i], all.data() + starts[i]);
+			chains[i].points = all.data() + starts[i];
+		});
+		vertices.swap(all);
+		return count;
+	}
+
 	void Measure(Parallel &parallel) {
+		for (auto &member : members) {
+			chains.push_back(member.chain);
+			chains.back().points = vertices.data() + member.start;
+		}
+		scale = 1;
+		vertex_count = 0;
 		boxes[0] = boxes[1] = vibe::Box::Empty();
 		std::mutex lock;
-		const size_t shares = std::min(members.size(), parallel.Threads() * 8);
+		const size_t shares = std::min(chains.size(), parallel.Threads() * 8);
 		parallel.For(shares, [&](size_t share) {
 			vibe::Box mine[2] = {vibe::Box::Empty(), vibe::Box::Empty()};
-			for (auto k = members.size() * share / shares; k < members.size() * (share + 1) / shares; k++) {
-				auto &box = mine[members[k].chain.side];
-				for (auto i = members[k].start; i < members[k].start + members[k].chain.count; i++) {
-					Grow(box, vertices[i]);
-				}
+			size_t count = 0;
+			for (auto i = chains.size() * share / shares; i < chains.size() * (share + 1) / shares; i++) {
+				mine[chains[i].side].Add(BoxOf(chains[i]));
+				count += chains[i].count;
 			}
 			std::lock_guard<std::mutex> guard(lock);
 			boxes[0].Add(mine[0]);
 			boxes[1].Add(mine[1]);
+			vertex_count += count;
 		});
 		for (auto &point : points) {
 			Grow(boxes[point.sides & 1 ? LEFT : RIGHT], point.point);
@@ -324,7 +373,6 @@ struct Overlay::Work {
 			}
 		}
 		// Products of four coordinates must neither over- nor underflow. A power of two changes no digit.
-		scale = 1;
 		if (largest > 1e70 || (largest < 1e-70 && largest > 0)) {
 			int exponent;
 			std::frexp(largest, &exponent);
@@ -341,13 +389,6 @@ struct Overlay::Work {
 		}
 		// What is scaled back must not be rounded
 		arrangement.grid = largest > 0 && largest < 1e-290 ? std::ldexp(scale, -1074) : 0;
-		chains.resize(members.size());
-		InShares(parallel, members.size(), [&](size_t begin, size_t end) {
-			for (auto i = begin; i < end; i++) {
-				chains[i] = members[i].chain;
-				chains[i].points = vertices.data() + members[i].start;
-			}
-		});
 	}
 
 	void SettlePoints() {
@@ -384,7 +425,7 @@ struct Overlay::Work {
 			net.odd[side] = rule.fill == FillRule::ODD || (alone && rule.least == 1);
 		}
 		takes = -1;
-		if (InParts(rule) && vertices.size() / polygons >= LARGE_POLYGON && UniteParts(rule, parallel, true)) {
+		if (InParts(rule) && vertex_count / polygons >= LARGE_POLYGON && UniteParts(rule, parallel, true)) {
 			return;
 		}
 		if (!net.odd[0] || !net.odd[1]) {
@@ -393,8 +434,12 @@ struct Overlay::Work {
 		if (InParts(rule)) {
 			UniteParts(rule, parallel, false);
 		} else {
+			if (std::any_of(chains.begin(), chains.end(), [](const OverlayChain &chain) { return !chain.points; })) {
+				Gather(parallel);
+			}
 			arrangement.Arrange(chains, boxes, points, rule, parallel);
 			rings.Build(net.edges, arrangement.sweep, line_ends, parallel);
+			arrangement.Trim();
 		}
 	}
 
@@ -417,9 +462,12 @@ struct Overlay::Work {
 		for (auto &found : invalid) {
 			for (auto i : found) {
 				Overlay overlay;
+				std::vector<Vec2> ring_points;
 				const auto polygon = chains[i].polygon;
 				for (auto k = i; k < chains.size() && chains[k].polygon == polygon; k++) {
-					overlay.AddRing(LEFT, chains[k].points, chains[k].count);
+					ring_points.resize(chains[k].count);
+					ReadPoints(chains[k], ring_points.data());
+					overlay.AddRing(LEFT, ring_points.data(), ring_points.size());
 					chains[k].count = 0;
 				}
 				GeometryBatch batch;
@@ -464,10 +512,9 @@ struct Overlay::Work {
 		batch.BeginPart(vibe::FAMILY_POLYGON);
 		for (auto i = first; i < chains.size() && chains[i].polygon == chains[first].polygon; i++) {
 			batch.BeginRing();
-			for (uint32_t k = 0; k <= chains[i].count; k++) {
-				const auto &p = chains[i].points[k == chains[i].count ? 0 : k];
-				batch.AddVertex(p.x, p.y, 0, 0);
-			}
+			const auto start = batch.x.size();
+			VisitPoints(chains[i], [&](const Vec2 &p) { batch.AddVertex(p.x, p.y, 0, 0); });
+			batch.AddVertex(batch.x[start], batch.y[start], 0, 0);
 		}
 		batch.EndRow();
 	}
@@ -483,7 +530,7 @@ struct Overlay::Work {
 	//! core's cache and that cores work on at the same time
 	bool InParts(const OverlayRule &rule) const {
 		return rule.op == OverlayOp::UNION && !arrangement.net.odd[LEFT] && rule.least == 1 && added[RIGHT] == 0 &&
-		       vertices.size() >= 4 * PART_VERTICES && polygons >= 64 &&
+		       vertex_count >= 4 * PART_VERTICES && polygons >= 64 &&
 		       std::all_of(chains.begin(), chains.end(), [](const OverlayChain &chain) {
 			       return chain.kind == Kind::SHELL || chain.kind == Kind::HOLE;
 		       });
@@ -498,9 +545,7 @@ struct Overlay::Work {
 	vibe::Box BoxOf(const Polygon &polygon) const {
 		auto box = vibe::Box::Empty();
 		for (auto i = polygon.begin; i < polygon.end; i++) {
-			for (uint32_t k = 0; k < chains[i].count; k++) {
-				Grow(box, chains[i].points[k]);
-			}
+			box.Add(BoxOf(chains[i]));
 		}
 		return box;
 	}
@@ -540,10 +585,9 @@ struct Overlay::Work {
 	uint64_t Hash(const Polygon &polygon) const {
 		uint64_t sum = 0;
 		for (auto i = polygon.begin; i < polygon.end; i++) {
-			for (uint32_t k = 0; k < chains[i].count; k++) {
-				const auto &p = chains[i].points[k];
+			VisitPoints(chains[i], [&](const Vec2 &p) {
 				sum += (vibe::Bits(p.x) * 0x9e3779b97f4a7c15ull ^ vibe::Bits(p.y)) * 0xbf58476d1ce4e5b9ull;
-			}
+			});
 		}
 		return sum;
 	}
@@ -580,21 +624,26 @@ struct Overlay::Work {
 		if (unchecked && (!done || united.state == UnitedNet::State::INVALID)) {
 			return false;
 		}
+		std::vector<EdgeRuns> runs;
 		if (!done) {
-			// Nothing that a device may have left there
-			united = UnitedNet();
-			ReduceParts(parts, std::vector<uint8_t>(parts.Count(), 1), parallel, united.edges);
+			runs = ReduceParts(parts, std::vector<uint8_t>(parts.Count(), 1), parallel);
 		}
 		// Nothing is read from these any more, and there may be much of them
 		Release(vertices);
 		Release(members);
 		Release(chains);
 		mended.clear();
+		auto &edges = arrangement.net.edges;
+		if (!done) {
+			arrangement.ArrangeRuns(runs, points, rule, parallel);
+			rings.Build(edges, arrangement.sweep, line_ends, parallel);
+			arrangement.Trim();
+			return true;
+		}
 		if (united.state == UnitedNet::State::RINGS) {
 			rings.Build(united, parallel);
 			return true;
 		}
-		auto &edges = arrangement.net.edges;
 		edges.resize(united.edges.size());
 		InShares(parallel, edges.size(), [&](size_t begin, size_t end) {
 			for (auto i = begin; i < end; i++) {
@@ -609,75 +658,71 @@ struct Overlay::Work {
 			arrangement.ArrangeNet(points, rule, parallel, united.state == UnitedNet::State::WHOLE);
 		}
 		rings.Build(edges, arrangement.sweep, line_ends, parallel);
+		arrangement.Trim();
 		return true;
 	}
 
-	//! Adds the boundary of each part that is open
-	void ReduceParts(const Parts &parts, const std::vector<uint8_t> &open, Parallel &parallel,
-	                 OverlayNet::Edges &edges) const {
+	//! The boundary of each part that is open, a run of edges
+	std::vector<EdgeRuns> ReduceParts(const Parts &parts, const std::vector<uint8_t> &open, Parallel &parallel) const {
 		std::vector<size_t> numbers;
 		for (size_t part = 0; part < parts.Count(); part++) {
 			if (open[part]) {
 				numbers.push_back(part);
 			}
 		}
-		std::vector<OverlayNet::Edges> reduced(numbers.size());
 		const OverlayRule rule;
 		const size_t steps = std::min(numbers.size(), parallel.Threads() * 4);
+		std::vector<std::vector<EdgeRuns>> reduced(steps);
 		parallel.For(steps, [&](size_t step) {
 			OverlayArrangement mine;
 			std::vector<OverlayChain> own;
+			std::vector<Vec2> own_points;
 			Serial serial;
 			std::vector<OverlayPoint> none;
 			for (auto k = numbers.size() * step / steps; k < numbers.size() * (step + 1) / steps; k++) {
 				own.clear();
+				size_t count = 0;
 				for (auto i = parts.start[numbers[k]]; i < parts.start[numbers[k] + 1]; i++) {
 					const auto &polygon = parts.polygons[i];
 					own.insert(own.end(), chains.begin() + polygon.begin, chains.begin() + polygon.end);
 				}
+				for (auto &chain : own) {
+					count += chain.points ? 0 : chain.count;
+				}
+				own_points.resize(count);
+				auto *next = own_points.data();
+				for (auto &chain : own) {
+					if (!chain.points) {
+						ReadPoints(chain, next);
+						chain.points = next;
+						next += chain.count;
+					}
+				}
 				mine.Arrange(own, boxes, none, rule, serial);
-				mine.TakeAreas(uint32_t(numbers[k]), reduced[k]);
+				mine.TakeAreas(reduced[step]);
 			}
 		});
-		size_t count = edges.size();
-		std::vector<size_t> starts;
-		for (auto &part : reduced) {
-			starts.push_back(count);
-			count += part.size();
+		std::vector<EdgeRuns> all;
+		for (auto &some : reduced) {
+			std::move(some.begin(), some.end(), std::back_inserter(all));
 		}
-		edges.resize(count);
-		parallel.For(steps, [&](size_t step) {
-			for (auto k = numbers.size() * step / steps; k < numbers.size() * (step + 1) / steps; k++) {
-				std::copy(reduced[k].begin(), reduced[k].end(), edges.begin() + starts[k]);
-				Release(reduced[k]);
-			}
-		});
+		return all;
 	}
 
 	bool HasDevice() {
 		if (takes < 0) {
-			takes = device && arrangement.grid == 0 && vertices.size() <= OverlayNet::MAX_COUNT &&
-			        device->Takes(vertices.size());
+			takes =
+			    device && arrangement.grid == 0 && vertex_count <= OverlayNet::MAX_COUNT && device->Takes(vertex_count);
 		}
 		return takes > 0;
 	}
 	//! False when it did nothing
 	bool UniteOnDevice(const Parts &parts, Parallel &parallel, bool unchecked, UnitedNet &united) {
-		std::vector<vibe::NetRing> net_rings(chains.size());
-		size_t count = 0;
-		bool in_place = true;
-		for (size_t i = 0; i < chains.size(); i++) {
-			in_place = in_place && chains[i].points == vertices.data() + count;
-			net_rings[i].start = uint32_t(count);
-			count += chains[i].count;
-		}
 		// Rings have to follow each other, which those of mended polygons do not
-		std::vector<Vec2> gathered;
-		if (!in_place) {
-			gathered.reserve(count);
-			for (auto &chain : chains) {
-				gathered.insert(gathered.end(), chain.points, chain.points + chain.count);
-			}
+		const auto count = Gather(parallel);
+		std::vector<vibe::NetRing> net_rings(chains.size());
+		for (size_t i = 0; i < chains.size(); i++) {
+			net_rings[i].start = uint32_t(chains[i].points - vertices.data());
 		}
 		ForEach(parallel, parts.Count(), [&](size_t part) {
 			for (auto i = parts.start[part]; i < parts.start[part + 1]; i++) {
@@ -689,7 +734,7 @@ struct Overlay::Work {
 			}
 		});
 		OverlayNet input;
-		input.vertices = in_place ? vertices.data() : gathered.data();
+		input.vertices = vertices.data();
 		input.vertex_count = count;
 		input.rings = net_rings.data();
 		input.ring_count = net_rings.size();
@@ -698,7 +743,11 @@ struct Overlay::Work {
 		// Among points the last step is the CPU's
 		input.whole = points.empty();
 		input.rest = [&](const std::vector<uint8_t> &failed, OverlayNet::Edges &edges) {
-			ReduceParts(parts, failed, parallel, edges);
+			for (auto &piece : ReduceParts(parts, failed, parallel)) {
+				for (auto &edge : piece.edges) {
+					edges.push_back(vibe::NetEdge {edge.a, edge.b, edge.rise, edge.polygon, 0});
+				}
+			}
 		};
 		if (unchecked) {
 			input.polygons = polygons;
@@ -821,7 +870,8 @@ void Overlay::UseDevice(OverlayDevice *device) {
 size_t Overlay::Memory() const {
 	return work->vertices.capacity() * sizeof(Vec2) +
 	       work->members.capacity() * (sizeof(Work::Member) + sizeof(OverlayChain)) +
-	       work->points.capacity() * sizeof(OverlayPoint) + work->arrangement.Memory() + work->rings.Memory();
+	       work->chains.capacity() * sizeof(OverlayChain) + work->points.capacity() * sizeof(OverlayPoint) +
+	       work->arrangement.Memory() + work->rings.Memory();
 }
 
 } // namespace vibespatial

@@ -62,7 +62,7 @@ public:
 	//! As above from WKB, without a batch in between
 	void AddWkb(Side side, const uint8_t *wkb, size_t size);
 	//! Each polygon of many geometries by itself, by all threads, to a side that has nothing. False where one of them is
-	//! something else, or not usable: then nothing was added.
+	//! something else, or not usable: then nothing was added. They are read again when it runs.
 	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel);
 	//! A closed curve as it runs: what lies to its left is one deeper. The last point may repeat the first or not.
 	void AddRing(Side side, const vibe::Vec2 *points, size_t count);

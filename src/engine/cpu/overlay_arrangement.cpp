@@ -58,6 +58,13 @@ void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const 
 	net.edges.clear();
 	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
 	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
+	if (!clip_right) {
+		size_t count = 0;
+		for (auto &chain : chains) {
+			count += chain.count;
+		}
+		net.edges.reserve(count);
+	}
 	for (auto &chain : chains) {
 		const bool clip = chain.side == Overlay::LEFT ? clip_left : clip_right;
 		AddEdges(chain, clip ? &boxes[1 - chain.side] : nullptr);
@@ -68,6 +75,17 @@ void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const 
 void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
                                     bool clean) {
 	net.Settle(parallel);
+	ArrangeSettled(points, rule, parallel, clean);
+}
+
+void OverlayArrangement::ArrangeRuns(std::vector<EdgeRuns> &runs, std::vector<OverlayPoint> &points,
+                                     const OverlayRule &rule, Parallel &parallel) {
+	net.Settle(runs, parallel);
+	ArrangeSettled(points, rule, parallel, false);
+}
+
+void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
+                                        bool clean) {
 	OverlayEdges::Tolerance tolerance {0, grid};
 	if (!clean) {
 		net.Touch(points);
@@ -100,13 +118,30 @@ void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const Ove
 	}
 }
 
-void OverlayArrangement::TakeAreas(uint32_t part, OverlayNet::Edges &out) const {
+void OverlayArrangement::Trim() {
+	if (net.edges.size() >= OverlayEdges::MANY) {
+		net = OverlayEdges();
+		sweep = OverlaySweep();
+	}
+}
+
+void OverlayArrangement::TakeAreas(std::vector<EdgeRuns> &pieces) const {
+	// Of edges, in one piece of memory
+	constexpr size_t PIECE = size_t(1) << 17;
+	const auto is_area = [](uint8_t label) { return (label & LABEL_AREA) != 0; };
+	const auto count = size_t(std::count_if(sweep.labels.begin(), sweep.labels.end(), is_area));
+	if (pieces.empty() || pieces.back().edges.size() + count > PIECE) {
+		pieces.emplace_back();
+		pieces.back().edges.reserve(std::max(count, PIECE));
+	}
+	auto &out = pieces.back();
 	for (size_t i = 0; i < net.edges.size(); i++) {
-		if (sweep.labels[i] & LABEL_AREA) {
+		if (is_area(sweep.labels[i])) {
 			const auto &edge = net.edges[i];
-			out.push_back(vibe::NetEdge {edge.a, edge.b, sweep.labels[i] & LABEL_ABOVE ? 1 : -1, edge.polygon, part});
+			out.edges.push_back(EdgeRuns::Edge {edge.a, edge.b, sweep.labels[i] & LABEL_ABOVE ? 1 : -1, edge.polygon});
 		}
 	}
+	out.ends.push_back(out.edges.size());
 }
 
 //===----------------------------------------------------------------------===//

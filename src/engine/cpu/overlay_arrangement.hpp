@@ -28,6 +28,9 @@ struct OverlayChain {
 	uint32_t polygon;
 	Kind kind;
 	Overlay::Side side;
+	//! Where the points were not read yet: the first one in WKB, and how many bytes further the next one is
+	uint8_t stride = 0;
+	const uint8_t *wkb = nullptr;
 
 	//! Of a ring: 1 where what lies to its left, as it runs, is counted one deeper, -1 where that lies to its right
 	int32_t Weight() const;
@@ -46,11 +49,17 @@ public:
 	             const OverlayRule &rule, Parallel &parallel);
 	//! What was put into net.edges; `clean`: they meet in their ends only, and no points are there
 	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean = false);
-	//! Adds the boundary of the areas that came out, as edges of a part
-	void TakeAreas(uint32_t part, OverlayNet::Edges &out) const;
+	//! Edges in runs, which are taken
+	void ArrangeRuns(std::vector<EdgeRuns> &runs, std::vector<OverlayPoint> &points, const OverlayRule &rule,
+	                 Parallel &parallel);
+	//! Adds the boundary of the areas that came out, as a run
+	void TakeAreas(std::vector<EdgeRuns> &pieces) const;
+	//! Gives back the memory of many edges, once nothing is read from them any more
+	void Trim();
 	size_t Memory() const;
 
 private:
+	void ArrangeSettled(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean);
 	void AddEdges(const OverlayChain &chain, const vibe::Box *clip);
 	void AddEdge(const vibe::Vec2 &p, const vibe::Vec2 &q, const OverlayChain &chain, int32_t weight);
 	double Largest() const;

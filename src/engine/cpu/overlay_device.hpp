@@ -6,7 +6,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
-#include "engine/uninitialized.hpp"
+#include "engine/pages_vector.hpp"
 #include "vibe/net.h"
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct OverlayNet {
 	std::function<bool(const std::vector<uint8_t> &doubtful)> are_valid;
 	size_t polygons = 0;
 
-	using Edges = UninitializedVector<vibe::NetEdge>;
+	using Edges = PagesVector<vibe::NetEdge>;
 	//! Adds the boundaries of the parts that the device could not do: those that are 1
 	std::function<void(const std::vector<uint8_t> &failed, Edges &edges)> rest;
 };
@@ -58,12 +58,12 @@ struct UnitedNet {
 
 	State state = State::PARTS;
 	OverlayNet::Edges edges;
-	std::vector<uint32_t> next;
+	PagesVector<uint32_t> next;
 	std::vector<uint8_t> crowded;
 	//! For each edge that may be the lower one at the first vertex of a hole
-	std::vector<uint32_t> under;
+	PagesVector<uint32_t> under;
 	//! In the order of their first vertices
-	UninitializedVector<vibe::Vec2> vertices;
+	PagesVector<vibe::Vec2> vertices;
 	std::vector<vibe::UnitedRing> rings;
 	//! For each part: 1 where the CPU had to do it
 	std::vector<uint8_t> failed;

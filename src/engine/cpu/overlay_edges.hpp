@@ -9,7 +9,7 @@
 #pragma once
 
 #include "engine/cpu/parallel.hpp"
-#include "engine/uninitialized.hpp"
+#include "engine/pages_vector.hpp"
 #include "vibe/shape.h"
 
 #include <algorithm>
@@ -49,21 +49,41 @@ struct EdgeBefore {
 	}
 };
 
-//! Sorts by `less`, which must agree with `key` (less(a, b) implies key(a) <= key(b)): into buckets by key, then each
-//! bucket. `scratch` keeps its memory for the next time.
-template <class T, class KEY, class LESS>
-void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS less, Parallel &parallel);
+//! As many are sorted without buckets
+constexpr size_t FEW_TO_SORT = 256;
+//! Sorts make(0) .. make(count - 1) into `out`, by `less`, which must agree with `key` (less(a, b) implies key(a) <= key(b)):
+//! into buckets by key, then each bucket.
+template <class MAKE, class ITEMS, class KEY, class LESS>
+void BucketSort(size_t count, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &parallel);
+//! Sorts items; `scratch` keeps its memory for the next time
+template <class ITEMS, class KEY, class LESS>
+void BucketSort(ITEMS &items, ITEMS &scratch, KEY key, LESS less, Parallel &parallel);
+
+//! Runs of edges of the left side one behind the other, each of them sorted: a piece of memory that is given back at once
+struct EdgeRuns {
+	struct Edge {
+		vibe::Vec2 a;
+		vibe::Vec2 b;
+		int32_t rise;
+		uint32_t polygon;
+	};
+	PagesVector<Edge> edges;
+	//! Where the runs end
+	std::vector<size_t> ends;
+};
 
 //! A set of edges, sorted, no two of them equal
 class OverlayEdges {
 public:
-	std::vector<OverlayEdge> edges;
+	PagesVector<OverlayEdge> edges;
 	//! Of a side: only whether a depth is odd counts
 	bool odd[2] = {false, false};
 
 	//! Sorts what was put into `edges`. Equal edges become one, and one that separates nothing goes: this is where the common
 	//! borders of a coverage vanish.
 	void Settle(Parallel &parallel);
+	//! The same with edges in runs, whose memory is given back as they are taken
+	void Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel);
 
 	//! Tells points which sides' edges they are on
 	void Touch(std::vector<OverlayPoint> &points);
@@ -98,51 +118,72 @@ private:
 	};
 	OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) const;
 	void SnapEnds(double grid, Parallel &parallel);
+	//! Strips one beside the other, and what was found in them
+	struct Step {
+		std::vector<Entry> entries;
+		//! Where the entries of each strip end
+		std::vector<uint32_t> ends;
+		PagesVector<Cut> cuts;
+	};
 	size_t StripOf(double x) const {
-		return size_t(std::min(double(strip_start.size() - 2), std::max(0.0, (x - strip_low) * strip_scale)));
+		return size_t(std::min(double(strips - 1), std::max(0.0, (x - strip_low) * strip_scale)));
 	}
-	void FillStrips(const Tolerance &tolerance);
-	void ScanStrip(size_t strip, const Tolerance &tolerance, std::vector<Cut> &found);
-	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, std::vector<Cut> &found) const;
-	bool GoToPixels(uint32_t first, uint32_t second, double grid, std::vector<Cut> &found) const;
+	//! Edges: those of a list, or all
+	struct Numbers {
+		const uint32_t *list;
+		size_t count;
+
+		uint32_t operator[](size_t i) const {
+			return list ? list[i] : uint32_t(i);
+		}
+	};
+	void PlanStrips();
+	void Deal(size_t shift, const Tolerance &tolerance);
+	void FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers, const Tolerance &tolerance) const;
+	void ScanStrips(Step &step, const Tolerance &tolerance) const;
+	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, PagesVector<Cut> &found) const;
+	bool GoToPixels(uint32_t first, uint32_t second, double grid, PagesVector<Cut> &found) const;
 	void Apply(Parallel &parallel);
 
-	std::vector<OverlayEdge> scratch;
-	std::vector<OverlayEdge> fresh;
-	std::vector<Entry> entries;
-	std::vector<uint32_t> strip_start;
+	PagesVector<OverlayEdge> scratch;
+	PagesVector<OverlayEdge> fresh;
+	size_t strips = 1;
 	double strip_low = 0;
+	double strip_width = 0;
 	double strip_scale = 0;
-	std::vector<std::vector<Cut>> found;
-	std::vector<Cut> cuts;
-	std::vector<uint32_t> cut_start;
+	std::vector<Step> steps;
+	//! The edges in each step, where there are several, and where they end
+	PagesVector<uint32_t> dealt;
+	std::vector<uint32_t> dealt_ends;
+	PagesVector<Cut> cuts;
+	PagesVector<uint32_t> cut_start;
 };
 
 //===----------------------------------------------------------------------===//
 // BucketSort
 //===----------------------------------------------------------------------===//
-template <class T, class KEY, class LESS>
-void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS less, Parallel &parallel) {
-	constexpr size_t SMALL = 256;
+template <class MAKE, class ITEMS, class KEY, class LESS>
+void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &parallel) {
 	constexpr size_t SHARE = 8192;
 	constexpr size_t BUCKET = 16;
-	const auto n = items.size();
-	if (n <= SMALL) {
-		std::sort(items.begin(), items.end(), less);
-		return;
-	}
-	double low = key(items[0]), high = low;
-	for (auto &item : items) {
-		low = std::min(low, double(key(item)));
-		high = std::max(high, double(key(item)));
-	}
 	const size_t buckets = n / BUCKET;
+	double low = vibe::Infinity(), high = -low;
+	for (size_t i = 0; i < n && n > FEW_TO_SORT; i++) {
+		const double at = key(make(i));
+		low = std::min(low, at);
+		high = std::max(high, at);
+	}
 	const double scale = high > low ? double(buckets) / (high - low) : 0;
-	if (!(scale < vibe::Infinity())) {
-		std::sort(items.begin(), items.end(), less);
+	out.resize(n);
+	if (n <= FEW_TO_SORT || !(scale < vibe::Infinity())) {
+		for (size_t i = 0; i < n; i++) {
+			out[i] = make(i);
+		}
+		std::sort(out.begin(), out.end(), less);
 		return;
 	}
-	auto bucket_of = [&](const T &item) { return std::min(buckets - 1, size_t((key(item) - low) * scale)); };
+	using Item = typename ITEMS::value_type;
+	const auto bucket_of = [&](const Item &item) { return std::min(buckets - 1, size_t((key(item) - low) * scale)); };
 
 	const size_t shares = std::max(size_t(1), std::min(parallel.Threads(), n / SHARE));
 	const auto share_begin = [&](size_t share) { return n * share / shares; };
@@ -150,7 +191,7 @@ void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS le
 	parallel.For(shares, [&](size_t share) {
 		auto *counts = place.data() + share * buckets;
 		for (auto i = share_begin(share); i < share_begin(share + 1); i++) {
-			counts[bucket_of(items[i])]++;
+			counts[bucket_of(make(i))]++;
 		}
 	});
 	uint32_t total = 0;
@@ -162,11 +203,11 @@ void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS le
 			total += count;
 		}
 	}
-	scratch.resize(n);
 	parallel.For(shares, [&](size_t share) {
 		auto *next = place.data() + share * buckets;
 		for (auto i = share_begin(share); i < share_begin(share + 1); i++) {
-			scratch[next[bucket_of(items[i])]++] = items[i];
+			const auto &item = make(i);
+			out[next[bucket_of(item)]++] = item;
 		}
 	});
 	// The last share's places are now the ends of the buckets
@@ -174,9 +215,20 @@ void BucketSort(std::vector<T> &items, std::vector<T> &scratch, KEY key, LESS le
 	const size_t steps = std::min(buckets, shares * 4);
 	parallel.For(steps, [&](size_t step) {
 		for (auto bucket = buckets * step / steps; bucket < buckets * (step + 1) / steps; bucket++) {
-			std::sort(scratch.begin() + (bucket == 0 ? 0 : ends[bucket - 1]), scratch.begin() + ends[bucket], less);
+			std::sort(out.begin() + (bucket == 0 ? 0 : ends[bucket - 1]), out.begin() + ends[bucket], less);
 		}
 	});
+}
+
+template <class ITEMS, class KEY, class LESS>
+void BucketSort(ITEMS &items, ITEMS &scratch, KEY key, LESS less, Parallel &parallel) {
+	if (items.size() <= FEW_TO_SORT) {
+		std::sort(items.begin(), items.end(), less);
+		return;
+	}
+	BucketSort(
+	    items.size(), [&](size_t i) -> const typename ITEMS::value_type & { return items[i]; }, scratch, key, less,
+	    parallel);
 	items.swap(scratch);
 }
 

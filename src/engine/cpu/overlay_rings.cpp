@@ -32,11 +32,12 @@ Vec2 OverlayRings::Head(uint32_t edge) const {
 	return Forward(*sweep, edge) ? (*edges)[edge].b : (*edges)[edge].a;
 }
 
-void OverlayRings::Build(const std::vector<OverlayEdge> &edges_p, const OverlaySweep &sweep_p,
+void OverlayRings::Build(const PagesVector<OverlayEdge> &edges_p, const OverlaySweep &sweep_p,
                          const std::vector<Vec2> &line_ends, Parallel &parallel) {
 	edges = &edges_p;
 	sweep = &sweep_p;
 	path.clear();
+	path.reserve(edges->size());
 	rings.clear();
 	ring_of.assign(edges->size(), NONE);
 	for (uint32_t edge = 0; edge < edges->size(); edge++) {

@@ -19,7 +19,7 @@ constexpr double OVERLAY_SLIVER = 0x1p-40;
 class OverlayRings {
 public:
 	//! `line_ends`: the ends of all lines of the input, sorted; lines of the result end there too
-	void Build(const std::vector<OverlayEdge> &edges, const OverlaySweep &sweep,
+	void Build(const PagesVector<OverlayEdge> &edges, const OverlaySweep &sweep,
 	           const std::vector<vibe::Vec2> &line_ends, Parallel &parallel);
 	//! Rings that a device found
 	void Build(UnitedNet &united, Parallel &parallel);
@@ -66,13 +66,13 @@ private:
 	bool IsNode(uint32_t edge, const vibe::Vec2 &p) const;
 	void BuildLines(const std::vector<vibe::Vec2> &line_ends);
 
-	const std::vector<OverlayEdge> *edges = nullptr;
+	const PagesVector<OverlayEdge> *edges = nullptr;
 	const OverlaySweep *sweep = nullptr;
 
-	std::vector<uint32_t> path;
-	UninitializedVector<vibe::Vec2> vertices;
+	PagesVector<uint32_t> path;
+	PagesVector<vibe::Vec2> vertices;
 	std::vector<Ring> rings;
-	std::vector<uint32_t> ring_of;
+	PagesVector<uint32_t> ring_of;
 	//! The rings of the result: shells in order, each before its holes
 	std::vector<uint32_t> order;
 	std::vector<vibe::Vec2> line_vertices;

@@ -132,7 +132,7 @@ public:
 		const auto end_at = [&](const Vec2 *p, size_t otherwise) {
 			return p ? size_t(std::lower_bound(
 			                      sweep.ends.begin(), sweep.ends.end(), *p,
-			                      [](const End &e, const Vec2 &q) { return vibe::LexicographicLess(e.point, q); }) -
+			                      [&](uint32_t e, const Vec2 &q) { return vibe::LexicographicLess(edges[e].b, q); }) -
 			                  sweep.ends.begin())
 			         : otherwise;
 		};
@@ -159,17 +159,17 @@ public:
 			if ((++steps & 1023) == 0 && failed.load(std::memory_order_relaxed)) {
 				return;
 			}
-			Vec2 p = edge < edge_end ? edges[edge].a : end < end_end ? sweep.ends[end].point : inputs[input].point;
-			if (end < end_end && vibe::LexicographicLess(sweep.ends[end].point, p)) {
-				p = sweep.ends[end].point;
+			Vec2 p = edge < edge_end ? edges[edge].a : end < end_end ? EndAt(end) : inputs[input].point;
+			if (end < end_end && vibe::LexicographicLess(EndAt(end), p)) {
+				p = EndAt(end);
 			}
 			if (input < input_end && vibe::LexicographicLess(inputs[input].point, p)) {
 				p = inputs[input].point;
 			}
 			ended.clear();
 			starting.clear();
-			while (end < end_end && sweep.ends[end].point == p) {
-				ended.push_back(sweep.ends[end++].edge);
+			while (end < end_end && EndAt(end) == p) {
+				ended.push_back(sweep.ends[end++]);
 			}
 			while (edge < edge_end && edges[edge].a == p) {
 				starting.push_back(edge++);
@@ -184,6 +184,10 @@ public:
 	}
 
 private:
+	const Vec2 &EndAt(size_t end) const {
+		return edges[sweep.ends[end]].b;
+	}
+
 	//! An edge on the sweep line. The order is a list, and a treap to search it.
 	struct Place {
 		uint32_t edge;
@@ -490,7 +494,7 @@ private:
 	}
 
 	OverlaySweep &sweep;
-	const std::vector<OverlayEdge> &edges;
+	const PagesVector<OverlayEdge> &edges;
 	const std::vector<OverlayPoint> &inputs;
 	const OverlayRule &rule;
 	const Labeller labeller;
@@ -520,14 +524,10 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	crowded.assign(n, 0);
 	under.resize(n);
 	places.resize(n);
-	ends.resize(n);
-	for (uint32_t i = 0; i < n; i++) {
-		ends[i] = End {edges[i].b, i};
-	}
 	BucketSort(
-	    ends, scratch, [](const End &end) { return end.point.x; },
-	    [](const End &l, const End &r) {
-		    return l.point == r.point ? l.edge < r.edge : vibe::LexicographicLess(l.point, r.point);
+	    n, [](size_t i) { return uint32_t(i); }, ends, [&](uint32_t edge) { return edges[edge].b.x; },
+	    [&](uint32_t l, uint32_t r) {
+		    return edges[l].b == edges[r].b ? l < r : vibe::LexicographicLess(edges[l].b, edges[r].b);
 	    },
 	    parallel);
 
@@ -553,13 +553,12 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	}
 	if (n >= OverlayEdges::MANY) {
 		Release(ends);
-		Release(scratch);
 		Release(places);
 	}
 	return !failed;
 }
 
-void OverlaySweep::Take(const std::vector<OverlayEdge> &edges, UnitedNet &united) {
+void OverlaySweep::Take(const PagesVector<OverlayEdge> &edges, UnitedNet &united) {
 	labels.resize(edges.size());
 	for (size_t i = 0; i < edges.size(); i++) {
 		labels[i] = uint8_t(LABEL_AREA | LABEL_COVERED | LABEL_LEFT | (edges[i].rise[0] > 0 ? LABEL_ABOVE : 0));
@@ -572,8 +571,8 @@ void OverlaySweep::Take(const std::vector<OverlayEdge> &edges, UnitedNet &united
 
 size_t OverlaySweep::Memory() const {
 	return labels.capacity() + crowded.capacity() +
-	       (next.capacity() + under.capacity() + places.capacity()) * sizeof(uint32_t) +
-	       (ends.capacity() + scratch.capacity()) * sizeof(End) + points.capacity() * sizeof(Vec2);
+	       (next.capacity() + under.capacity() + places.capacity() + ends.capacity()) * sizeof(uint32_t) +
+	       points.capacity() * sizeof(Vec2);
 }
 
 } // namespace vibespatial

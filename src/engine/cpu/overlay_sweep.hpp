@@ -40,12 +40,12 @@ public:
 	//! For each edge: its labels
 	std::vector<uint8_t> labels;
 	//! For each edge of an area: the edge after it, on the way around the area that lies to its left
-	std::vector<uint32_t> next;
+	PagesVector<uint32_t> next;
 	//! For each edge of an area: more than two of them meet in the point it leads to. For each edge of a line: more than two
 	//! edges meet in its right end.
 	std::vector<uint8_t> crowded;
 	//! For each edge of an area: the edge of an area next below its left end
-	std::vector<uint32_t> under;
+	PagesVector<uint32_t> under;
 	//! The result's points, sorted
 	std::vector<vibe::Vec2> points;
 
@@ -54,22 +54,17 @@ public:
 	         Parallel &parallel);
 
 	//! What a device found of these edges, each of which bounds an area
-	void Take(const std::vector<OverlayEdge> &edges, UnitedNet &united);
+	void Take(const PagesVector<OverlayEdge> &edges, UnitedNet &united);
 
 	size_t Memory() const;
 
 private:
-	//! The right end of an edge
-	struct End {
-		vibe::Vec2 point;
-		uint32_t edge;
-	};
 	class Slab;
 
-	std::vector<End> ends;
-	std::vector<End> scratch;
+	//! All edges by their right ends
+	PagesVector<uint32_t> ends;
 	//! For each edge: its place in the order of the slab where it starts
-	std::vector<uint32_t> places;
+	PagesVector<uint32_t> places;
 };
 
 } // namespace vibespatial
