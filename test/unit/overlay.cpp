@@ -2,6 +2,7 @@
 
 #include "engine/cpu/overlay.hpp"
 #include "engine/cpu/overlay_edges.hpp"
+#include "engine/cpu/overlay_sweep.hpp"
 #include "engine/cpu/validity.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -10,8 +11,11 @@
 #include "vibe/overlay.h"
 #include "wkt_rows.hpp"
 
+#include <array>
 #include <cmath>
+#include <map>
 #include <random>
+#include <set>
 
 using namespace vibespatial;
 using namespace wkt_test;
@@ -427,6 +431,89 @@ static int32_t Heaviest(const OverlayEdges &net) {
 		heaviest = std::max(heaviest, std::abs(edge.rise[0]));
 	}
 	return heaviest;
+}
+
+TEST_CASE("Edges in runs settle to those whose weights do not cancel out", "[overlay]") {
+	std::mt19937_64 random(13);
+	ThreeThreads threads;
+	// Wide and narrow, down to edges that all begin in one column, and few as well as many
+	for (uint32_t width : {3000, 40, 1}) {
+		for (size_t count : {0, 1, 300, 60000}) {
+			std::map<std::array<double, 4>, std::pair<int32_t, std::set<uint32_t>>> expected;
+			std::vector<EdgeRuns> pieces;
+			for (size_t left = count; left > 0;) {
+				if (pieces.empty() || random() % 4 == 0) {
+					pieces.emplace_back();
+				}
+				std::vector<EdgeRuns::Edge> run(std::min<size_t>(left, 1 + random() % 5000));
+				left -= run.size();
+				for (auto &edge : run) {
+					const double x = random() % width, y = random() % 50;
+					edge = EdgeRuns::Edge {
+					    {x, y}, {x + 1, double(random() % 3)}, random() % 2 ? 1 : -1, uint32_t(random() % 3)};
+					auto &sum = expected[{edge.a.x, edge.a.y, edge.b.x, edge.b.y}];
+					sum.first += edge.rise;
+					sum.second.insert(edge.polygon);
+				}
+				std::sort(run.begin(), run.end(), EdgeBefore());
+				auto &piece = pieces.back();
+				piece.edges.insert(piece.edges.end(), run.begin(), run.end());
+				piece.ends.push_back(piece.edges.size());
+			}
+			OverlayEdges net;
+			net.Settle(pieces, threads);
+			size_t at = 0;
+			for (auto &entry : expected) {
+				if (entry.second.first == 0) {
+					continue;
+				}
+				REQUIRE(at < net.edges.size());
+				const auto &edge = net.edges[at++];
+				const auto &polygons = entry.second.second;
+				REQUIRE(entry.first == std::array<double, 4> {edge.a.x, edge.a.y, edge.b.x, edge.b.y});
+				REQUIRE(edge.rise[0] == entry.second.first);
+				REQUIRE(edge.polygon == (polygons.size() == 1 ? *polygons.begin() : OverlayEdge::NO_POLYGON));
+			}
+			REQUIRE(at == net.edges.size());
+			for (auto &piece : pieces) {
+				REQUIRE(piece.edges.capacity() == 0);
+			}
+		}
+	}
+}
+
+TEST_CASE("Edges are split the same in any number of steps", "[overlay]") {
+	std::mt19937_64 random(14);
+	std::uniform_real_distribution<double> unit(0, 1);
+	Serial serial;
+	ThreeThreads threads;
+	OverlayEdges one;
+	for (uint32_t i = 0; i < 4000; i++) {
+		// Some of them as wide as many steps
+		const double x = unit(random), y = unit(random), w = i % 500 == 0 ? 0.7 : 0.01, h = 0.01;
+		const Vec2 left {x - w, y}, low {x, y - h}, right {x + w, y}, high {x, y + h};
+		for (auto &edge : {OverlayEdge {left, low, {1, 0}, i, 0}, OverlayEdge {low, right, {1, 0}, i, 0},
+		                   OverlayEdge {high, right, {-1, 0}, i, 0}, OverlayEdge {left, high, {-1, 0}, i, 0}}) {
+			one.edges.push_back(edge);
+		}
+	}
+	one.Settle(serial);
+	const auto whole = one.edges.size();
+	auto other = one;
+	for (auto &tolerance :
+	     {OverlayEdges::Tolerance {}, OverlayEdges::Tolerance {0x1p-49, 0}, OverlayEdges::Tolerance {0, 0x1p-40}}) {
+		one.Split(tolerance, serial);
+		other.Split(tolerance, threads);
+		REQUIRE(one.edges.size() > whole);
+		REQUIRE(one.edges.size() == other.edges.size());
+		REQUIRE(std::equal(one.edges.begin(), one.edges.end(), other.edges.begin(),
+		                   [](const OverlayEdge &l, const OverlayEdge &r) {
+			                   return l.a == r.a && l.b == r.b && l.rise[0] == r.rise[0] && l.polygon == r.polygon;
+		                   }));
+	}
+	// No two of them meet but in their ends
+	OverlaySweep sweep;
+	REQUIRE(sweep.Run(one, {}, OverlayRule(), serial));
 }
 
 TEST_CASE("Edges that go to a grid come to an end", "[overlay]") {
