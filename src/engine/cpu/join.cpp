@@ -24,7 +24,8 @@ using vibe::Vec2;
 static constexpr size_t STEPS = 64;
 static constexpr size_t MIN_ROWS_PER_STEP = 256;
 static constexpr size_t MAX_ROWS_PER_STEP = 8192;
-//! A shape is kept for the whole join from this many bytes of WKB: below, reading it again costs little
+//! A shape is kept for the whole join from this many bytes of WKB, when it is asked for again: below, reading it again costs
+//! little
 static constexpr uint32_t BYTES_TO_KEEP_SHAPE = 1024;
 //! No shapes are kept for more rows than this: their slots alone would take the memory
 static constexpr size_t MAX_ROWS_WITH_SHAPES = 4u << 20;
@@ -85,6 +86,29 @@ bool IsAreaType(const JoinRow &row) {
 	std::memcpy(&code, row.data + 1, sizeof(code));
 	return code % 1000 == 3 || code % 1000 == 6;
 }
+
+//! For VisitWkb: one vertex of lines and polygons that a Shape can be made of, once their coordinates are known to be finite
+struct OneVertex {
+	Vec2 vertex {};
+	bool found = false;
+	bool sound = true;
+	vibe::Family family = vibe::FAMILY_POINT;
+
+	void Part(vibe::Family of_part) {
+		family = of_part;
+	}
+	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+		const bool is_area = family == vibe::FAMILY_POLYGON;
+		sound = sound && family != vibe::FAMILY_POINT && count >= (is_area ? 4 : 2);
+		if (!sound) {
+			return;
+		}
+		const Lanes first = LoadLanes(coords), last = LoadLanes(coords + (count - 1) * stride);
+		sound = !is_area || (first[0] == last[0] && first[1] == last[1]);
+		vertex = Vec2 {first[0], first[1]};
+		found = true;
+	}
+};
 
 bool IsSingleArea(const ShapeView &view) {
 	return view.element_count == 1 && !view.mixed && view.dimension == 2;
@@ -151,6 +175,7 @@ JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std
 			}
 			answers.equal_points |= vibe::Holds(term.predicate, vibe::Cell(0, 0, 0) | vibe::Cell(2, 2, 2), 0, 0);
 			empty_equals_empty |= term.predicate == vibe::PREDICATE_EQUALS;
+			intersects_is_enough |= term.predicate == vibe::PREDICATE_INTERSECTS;
 		} else {
 			only_relate = false;
 			uses_boxes |= term.kind == JoinTerm::BOXES;
@@ -162,7 +187,9 @@ JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std
 
 JoinIndex::~JoinIndex() {
 	for (auto &slot : shapes) {
-		delete slot.load();
+		if (slot.load() != &asked_once) {
+			delete slot.load();
+		}
 	}
 }
 
@@ -322,7 +349,12 @@ void JoinIndex::Build(Parallel &parallel) {
 
 const ShapeView *JoinIndex::CachedShape(uint32_t row) const {
 	auto shape = row < shapes.size() ? shapes[row].load(std::memory_order_acquire) : nullptr;
-	return shape ? &shape->View() : nullptr;
+	return shape && shape != &asked_once ? &shape->View() : nullptr;
+}
+
+bool JoinIndex::IsAskedAgain(uint32_t row) const {
+	Shape *expected = nullptr;
+	return !shapes[row].compare_exchange_strong(expected, &asked_once, std::memory_order_relaxed);
 }
 
 const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
@@ -332,10 +364,12 @@ const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
 	auto shape = std::make_unique<Shape>();
 	GeometryBatch scratch;
 	BuildShape(rows[row].data, rows[row].size, scratch, *shape);
-	Shape *expected = nullptr;
-	if (shapes[row].compare_exchange_strong(expected, shape.get(), std::memory_order_acq_rel)) {
-		shape_bytes += ShapeBytes(shape->View());
-		return shape.release()->View();
+	Shape *expected = shapes[row].load(std::memory_order_acquire);
+	while (expected == nullptr || expected == &asked_once) {
+		if (shapes[row].compare_exchange_weak(expected, shape.get(), std::memory_order_acq_rel)) {
+			shape_bytes += ShapeBytes(shape->View());
+			return shape.release()->View();
+		}
 	}
 	return expected->View();
 }
@@ -887,7 +921,8 @@ const ShapeView &JoinProbe::BuildShapeOf(uint32_t build_row) {
 		return *view;
 	}
 	auto &bytes = index.rows[build_row];
-	if (bytes.size >= BYTES_TO_KEEP_SHAPE && build_row < index.shapes.size() && index.shape_bytes < index.cell_memory) {
+	if (built_row != build_row && bytes.size >= BYTES_TO_KEEP_SHAPE && build_row < index.shapes.size() &&
+	    index.shape_bytes < index.cell_memory && index.IsAskedAgain(build_row)) {
 		return index.KeepShape(build_row);
 	}
 	if (built_row != build_row) {
@@ -951,6 +986,25 @@ bool JoinProbe::MatchesBoxes(uint32_t build_row) {
 	return a.Intersects(b);
 }
 
+vibe::Location JoinProbe::LocateInProbe(const ShapeView &probe, const Vec2 &point) {
+	work += 4;
+	if (!locator && candidates.size() >= POINTS_FOR_LOCATOR && probe.vertex_count >= VERTICES_FOR_LOCATOR) {
+		locator = std::make_unique<PointLocator>(probe);
+		work += probe.vertex_count;
+	}
+	return locator ? locator->Locate(point) : vibe::LocateInElement(probe, 0, point);
+}
+
+//! A large area that has many candidates holds most of those that it meets, and no shape need be made of them
+bool JoinProbe::HasVertexIn(const ShapeView &probe, uint32_t build_row) {
+	if (candidates.size() < POINTS_FOR_LOCATOR || index.CachedShape(build_row)) {
+		return false;
+	}
+	OneVertex one;
+	VisitWkb(index.rows[build_row].data, index.rows[build_row].size, one);
+	return one.found && one.sound && LocateInProbe(probe, one.vertex) != vibe::LOC_EXTERIOR;
+}
+
 bool JoinProbe::MatchesRelate(uint32_t build_row) {
 	Vec2 point;
 	bool build_point = kinds[row] != EMPTY && BuildPoint(build_row, point);
@@ -960,13 +1014,11 @@ bool JoinProbe::MatchesRelate(uint32_t build_row) {
 	counts.exact_tests++;
 	auto &probe = ProbeShape();
 	if (build_point && IsSingleArea(probe)) {
-		work += 4;
-		if (!locator && candidates.size() >= POINTS_FOR_LOCATOR && probe.vertex_count >= VERTICES_FOR_LOCATOR) {
-			locator = std::make_unique<PointLocator>(probe);
-			work += probe.vertex_count;
-		}
-		auto location = locator ? locator->Locate(point) : vibe::LocateInElement(probe, 0, point);
+		const auto location = LocateInProbe(probe, point);
 		return location != vibe::LOC_EXTERIOR && index.answers.area_probes[location];
+	}
+	if (index.intersects_is_enough && IsSingleArea(probe) && HasVertexIn(probe, build_row)) {
+		return true;
 	}
 	auto &build = BuildShapeOf(build_row);
 	if (kinds[row] == POINT && IsSingleArea(build)) {

@@ -165,6 +165,8 @@ private:
 
 	const vibe::ShapeView *CachedShape(uint32_t row) const;
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
+	//! Notes the first time
+	bool IsAskedAgain(uint32_t row) const;
 	//! The cells, when they are there or it is time to build them
 	const CellIndex *Cells();
 	const CellIndex *CellsFrom(double cost_without);
@@ -185,6 +187,8 @@ private:
 	bool uses_boxes = false;
 	bool empty_equals_empty = false;
 	bool empty_is_near = false;
+	//! A pair that meets in any way meets the condition
+	bool intersects_is_enough = false;
 
 	vibe::Box bounds = vibe::Box::Empty();
 	TreeBuilder build_tree;
@@ -199,7 +203,9 @@ private:
 	std::vector<uint32_t> empties;
 	uint64_t area_vertices = 0;
 
+	//! Null, the mark of those that were made once and not kept, or a shape
 	mutable std::vector<std::atomic<Shape *>> shapes;
+	mutable Shape asked_once;
 	mutable std::atomic<size_t> shape_bytes {0};
 
 	std::unique_ptr<CellIndex> cells;
@@ -256,6 +262,8 @@ private:
 	bool NextRow();
 	void FindCandidates(size_t row);
 	bool Matches(uint32_t build_row);
+	vibe::Location LocateInProbe(const vibe::ShapeView &probe, const vibe::Vec2 &point);
+	bool HasVertexIn(const vibe::ShapeView &probe, uint32_t build_row);
 	bool MatchesRelate(uint32_t build_row);
 	bool MatchesDistance(const JoinTerm &term, uint32_t build_row);
 	bool MatchesBoxes(uint32_t build_row);
