@@ -16,8 +16,9 @@ namespace vibespatial {
 
 namespace {
 
-//! The pool begins with this and grows
-constexpr size_t POOL_BEGIN = 64ull << 20;
+//! The pool begins with this, or a share of a small device, and grows
+constexpr size_t POOL_BEGIN = 1ull << 30;
+constexpr size_t SHARE_TO_BEGIN = 16;
 constexpr size_t ALIGNMENT = 256;
 constexpr int MAX_RETRIES = 3;
 
@@ -40,7 +41,8 @@ DeviceMemory::DeviceMemory(MemoryTier tier, uint64_t limit, std::function<size_t
 		// The limit is below the pool, which would else take half of it at its first growth, in many milliseconds and from all
 		// others on the device; so it doubles, and takes less where the limit is near
 		rmm::mr::limiting_resource_adaptor limiting(Resource(rmm::mr::cuda_memory_resource()), this->limit);
-		rmm::mr::pool_memory_resource pool(Resource(limiting), std::min<size_t>(POOL_BEGIN, this->limit));
+		rmm::mr::pool_memory_resource pool(
+		    Resource(limiting), std::min<size_t>(POOL_BEGIN, this->limit / SHARE_TO_BEGIN / ALIGNMENT * ALIGNMENT));
 		pool_size = [pool] { return pool.pool_size(); };
 		if (tier == MemoryTier::POOL) {
 			statistics = std::make_unique<rmm::mr::statistics_resource_adaptor>(Resource(pool));
