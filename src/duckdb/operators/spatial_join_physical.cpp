@@ -91,7 +91,11 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 		return position;
 	};
 	probe_keys.push_back(std::move(join.spatial.left));
-	geometry_column = keep_key(std::move(join.spatial.right));
+	// A geometry that is a column of the right child is kept once, though it may come out as well
+	auto &geometry = *join.spatial.right;
+	geometry_column = geometry.GetExpressionClass() == ExpressionClass::BOUND_REF
+	                      ? keep(geometry.Cast<BoundReferenceExpression>().index)
+	                      : keep_key(std::move(join.spatial.right));
 	if (join.spatial.left_limit) {
 		probe_keys.push_back(std::move(join.spatial.left_limit));
 	}
@@ -273,7 +277,9 @@ public:
 		for (auto &key : op.build_keys) {
 			types.push_back(key->return_type);
 		}
-		keys.Initialize(Allocator::Get(context), types);
+		if (!types.empty()) {
+			keys.Initialize(Allocator::Get(context), types);
+		}
 		chunk.InitializeEmpty(op.layout->GetTypes());
 		copies.push_back(make_uniq<CopiedRows>(context, op));
 	}
@@ -326,8 +332,10 @@ unique_ptr<LocalSinkState> PhysicalSpatialJoin::GetLocalSinkState(ExecutionConte
 SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSink>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSink>();
-	local.keys.Reset();
-	local.executor.Execute(chunk, local.keys);
+	if (!build_keys.empty()) {
+		local.keys.Reset();
+		local.executor.Execute(chunk, local.keys);
+	}
 	for (idx_t i = 0; i < kept_columns.size(); i++) {
 		local.chunk.data[i].Reference(chunk.data[kept_columns[i]]);
 	}
