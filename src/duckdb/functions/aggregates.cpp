@@ -6,6 +6,7 @@
 #include "duckdb/function_builder.hpp"
 #include "duckdb/operators/overlay_work.hpp"
 #include "duckdb/wkb_output.hpp"
+#include "engine/cpu/edge_set.hpp"
 
 namespace duckdb {
 
@@ -307,13 +308,30 @@ string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector 
 	return scratch.overlay.Unite(scratch.members, result);
 }
 
-//! Pair by pair, from the smallest on, so that the order of the rows does not matter: polygons may have lines and points in common
+//! Pair by pair, from the smallest on, so that neither the order of the rows matters nor how they are written: polygons may have
+//! lines and points in common
 string_t MakeIntersection(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result) {
-	auto &members = scratch.members;
+	using vibespatial::WkbSlice;
 	auto &overlay = scratch.overlay;
-	std::sort(members.begin(), members.end(), [](vibespatial::WkbSlice left, vibespatial::WkbSlice right) {
-		return left.size != right.size ? left.size < right.size : memcmp(left.data, right.data, left.size) < 0;
+	vector<std::pair<uint64_t, WkbSlice>> keyed;
+	for (auto member : scratch.members) {
+		keyed.emplace_back(vibespatial::EdgeHash(member.data, member.size), member);
+	}
+	std::sort(keyed.begin(), keyed.end(), [](const auto &left, const auto &right) {
+		if (left.second.size != right.second.size || left.first != right.first) {
+			return std::tie(left.second.size, left.first) < std::tie(right.second.size, right.first);
+		}
+		return memcmp(left.second.data, right.second.data, left.second.size) < 0;
 	});
+	// Once is enough: where lines cross is rounded, and what was rounded is seldom on the same line again
+	vector<WkbSlice> members;
+	for (idx_t i = 0; i < keyed.size(); i++) {
+		auto member = keyed[i].second;
+		if (i == 0 || keyed[i].first != keyed[i - 1].first || member.size != members.back().size ||
+		    !vibespatial::SameEdges(member.data, member.size, members.back().data, members.back().size)) {
+			members.push_back(member);
+		}
+	}
 	vibespatial::OverlayRule rule;
 	overlay.Begin();
 	overlay.Add(vibespatial::Overlay::LEFT, members[0]);

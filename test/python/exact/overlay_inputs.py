@@ -101,7 +101,10 @@ def nudged(geometry, rng):
             return xy @ np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
 
     else:  # more vertices on the same edges, as near as rounding allows
-        return shapely.segmentize(geometry, rng.choice((0.1, 0.3, 1.0)))
+        try:
+            return shapely.segmentize(geometry, rng.choice((0.1, 0.3, 1.0)))
+        except shapely.errors.GEOSException:  # of lines of no length it makes single points, and refuses them
+            return geometry
     return moved(geometry, move)
 
 
