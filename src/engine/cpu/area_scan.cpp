@@ -374,20 +374,6 @@ struct AreaScan::Wide {
 		return static_cast<uint32_t>(__builtin_popcount(mask));
 	}
 
-	VIBESPATIAL_WIDE static inline Sides SidesOf(const uint8_t *at, uint32_t count, const Vec2 &p) {
-		const __m256d here = _mm256_setr_pd(p.x, p.y, p.x, p.y);
-		uint64_t bits = 0;
-		__m256d same = _mm256_setzero_pd();
-		uint32_t i = 0;
-		for (; i + 1 < count; i += 2) {
-			const __m256d pair = _mm256_loadu_pd(reinterpret_cast<const double *>(at + i * VERTEX_BYTES));
-			const int above = _mm256_movemask_pd(_mm256_cmp_pd(pair, here, _CMP_GT_OQ));
-			bits |= static_cast<uint64_t>(static_cast<uint32_t>(above)) << 2 * i;
-			same = _mm256_or_pd(same, _mm256_cmp_pd(pair, here, _CMP_EQ_OQ));
-		}
-		const auto last = i < count ? Narrow::SidesOf(at + i * VERTEX_BYTES, 1, p) : Sides {0, false};
-		return Sides {bits | last.bits << 2 * i, last.same || _mm256_movemask_pd(same) != 0};
-	}
 	VIBESPATIAL_WIDE static inline Sides SidesOfRun(const uint8_t *at, const Vec2 &p) {
 		const __m256d here = _mm256_setr_pd(p.x, p.y, p.x, p.y);
 		uint64_t bits = 0;
@@ -795,7 +781,7 @@ inline __attribute__((always_inline)) void AreaScan::LookAt(Lookup &lookup, cons
 		const uint32_t count = Place::Count(looks.things[i]);
 		auto &candidate = lookup.candidates[looks.owners[i]];
 		const Vec2 p {x[candidate.point], y[candidate.point]};
-		const Sides sides = count == RUN_EDGES ? LANES::SidesOfRun(edges, p) : LANES::SidesOf(edges, count + 1, p);
+		const Sides sides = count == RUN_EDGES ? LANES::SidesOfRun(edges, p) : Narrow::SidesOf(edges, count + 1, p);
 		// Of the edges that pass the point's y, those right of it are crossed and those left of it are not. The others, and
 		// all where a vertex is level with the point, are seldom
 		const uint64_t all = RIGHT & ((1ULL << 2 * count) - 1);
