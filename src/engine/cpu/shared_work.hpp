@@ -7,6 +7,7 @@
 
 #include "engine/cpu/parallel.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -41,7 +42,7 @@ public:
 		}
 		while (state != State::DONE) {
 			if (next < count) {
-				Take(guard);
+				TakeSteps(guard, Clock::time_point::max());
 			} else {
 				changed.wait(guard);
 			}
@@ -53,15 +54,15 @@ public:
 
 	//! Takes part until all is done. When `patience` runs out before, calls `again`, while the work cannot end, and returns.
 	void Help(std::chrono::milliseconds patience, const std::function<void()> &again) {
-		const auto until = std::chrono::steady_clock::now() + patience;
+		const auto until = Clock::now() + patience;
 		std::unique_lock<std::mutex> guard(lock);
 		while (state != State::DONE) {
-			if (std::chrono::steady_clock::now() >= until) {
+			if (Clock::now() >= until) {
 				again();
 				return;
 			}
 			if (next < count) {
-				Take(guard);
+				TakeSteps(guard, until);
 			} else {
 				changed.wait_until(guard, until);
 			}
@@ -78,11 +79,10 @@ public:
 		count = step_count;
 		step_error = nullptr;
 		changed.notify_all();
-		while (next < count) {
-			Take(guard);
-		}
-		changed.wait(guard, [&] { return running == 0; });
-		count = next = 0;
+		TakeSteps(guard, Clock::time_point::max());
+		idle.wait(guard, [&] { return running == 0; });
+		next = 0;
+		count = 0;
 		if (step_error) {
 			std::rethrow_exception(step_error);
 		}
@@ -90,40 +90,50 @@ public:
 
 private:
 	enum class State { WAITING, RUNNING, DONE };
+	using Clock = std::chrono::steady_clock;
 
-	void Take(std::unique_lock<std::mutex> &guard) {
-		size_t mine = next++;
-		auto &work = *step;
+	//! One step after the other without the lock, until none is left or the time is over. As long as it is counted in `running`,
+	//! there is no other For.
+	void TakeSteps(std::unique_lock<std::mutex> &guard, Clock::time_point until) {
 		running++;
 		guard.unlock();
 		std::exception_ptr thrown;
 		try {
-			if (poll) {
-				poll();
+			while (Clock::now() < until) {
+				const auto mine = next++;
+				if (mine >= count) {
+					break;
+				}
+				if (poll) {
+					poll();
+				}
+				(*step)(mine);
 			}
-			work(mine);
 		} catch (...) {
 			thrown = std::current_exception();
-		}
-		guard.lock();
-		running--;
-		if (thrown) {
-			step_error = thrown;
 			next = count;
 		}
-		if (running == 0 && next == count) {
-			changed.notify_all();
+		guard.lock();
+		if (thrown) {
+			step_error = thrown;
+		}
+		if (--running == 0) {
+			idle.notify_one();
 		}
 	}
 
 	const size_t threads;
 	const std::function<void()> poll;
 	std::mutex lock;
+	//! There are steps, or all is done
 	std::condition_variable changed;
+	//! For the one who leads: nobody has a step any more
+	std::condition_variable idle;
 	State state = State::WAITING;
 	std::exception_ptr error;
 	const std::function<void(size_t)> *step = nullptr;
-	size_t next = 0;
+	//! Beyond `count` where threads looked for more
+	std::atomic<size_t> next {0};
 	size_t count = 0;
 	size_t running = 0;
 	std::exception_ptr step_error;
