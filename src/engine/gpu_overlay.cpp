@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace vibespatial {
 
@@ -70,30 +71,76 @@ NetPart PartOf(const Extent &extent, uint32_t first_strip) {
 	return part;
 }
 
-//! Of each part
-std::vector<Extent> Extents(const OverlayNet &net, Parallel &parallel) {
-	const size_t shares = std::max<size_t>(1, std::min(net.ring_count, parallel.Threads()));
-	// Parts of a share's rings lie anywhere: each share has all of them, one after the other
-	std::vector<std::vector<Extent>> extents(shares);
-	parallel.For(shares, [&](size_t share) {
-		auto &mine = extents[share];
-		mine.resize(net.parts);
-		for (auto i = net.ring_count * share / shares; i < net.ring_count * (share + 1) / shares; i++) {
-			const size_t begin = net.rings[i].start;
-			const size_t end = i + 1 == net.ring_count ? net.vertex_count : net.rings[i + 1].start;
-			auto &extent = mine[net.rings[i].part];
-			for (auto k = begin; k < end; k++) {
-				extent.Add(net.vertices[k], net.vertices[k + 1 == end ? begin : k + 1]);
+//! Reads rings into memory that the device copies from, and takes down what is to be known of them meanwhile
+class RingWriter {
+public:
+	RingWriter(const OverlayNet &net, OverlayMachine &machine, Vec2 *to) : net(net), machine(machine), to(to) {
+	}
+
+	//! To `to`; returns the extent of each part
+	std::vector<Extent> Run(Parallel &parallel) {
+		// Rings that follow each other and fit into a piece; one that does not is a piece by itself
+		std::vector<size_t> pieces {0};
+		for (size_t i = 0; i < net.ring_count; i++) {
+			if (i > pieces.back() && Start(i + 1) - Start(pieces.back()) > MOST) {
+				pieces.push_back(i);
 			}
 		}
-	});
-	for (size_t share = 1; share < shares; share++) {
-		for (size_t part = 0; part < net.parts; part++) {
-			extents[0][part].Add(extents[share][part]);
+		pieces.push_back(net.ring_count);
+		const size_t shares = std::min(pieces.size() - 1, parallel.Threads() * 2);
+		// Parts of a share's rings lie anywhere: each share has all of them, one after the other
+		std::vector<std::vector<Extent>> extents(shares);
+		parallel.For(shares, [&](size_t share) {
+			extents[share].resize(net.parts);
+			const auto end = (pieces.size() - 1) * (share + 1) / shares;
+			for (auto piece = (pieces.size() - 1) * share / shares; piece < end; piece++) {
+				Write(pieces[piece], pieces[piece + 1], extents[share]);
+			}
+		});
+		for (size_t share = 1; share < shares; share++) {
+			for (size_t part = 0; part < net.parts; part++) {
+				extents[0][part].Add(extents[share][part]);
+			}
+		}
+		return std::move(extents[0]);
+	}
+
+private:
+	static constexpr size_t MOST = OverlayMachine::MOST_WRITTEN / sizeof(Vec2);
+
+	size_t Start(size_t ring) const {
+		return ring == net.ring_count ? net.vertex_count : net.rings[ring].start;
+	}
+	void Write(size_t begin, size_t end, std::vector<Extent> &extents) {
+		const auto first = Start(begin), count = Start(end) - first;
+		if (count <= MOST) {
+			machine.Write(to + first, count * sizeof(Vec2), [&](void *at) {
+				for (auto ring = begin; ring < end; ring++) {
+					Read(ring, static_cast<Vec2 *>(at) + (Start(ring) - first), extents);
+				}
+			});
+			return;
+		}
+		PagesVector<Vec2> large(count);
+		Read(begin, large.data(), extents);
+		for (size_t at = 0; at < count; at += MOST) {
+			const auto bytes = std::min(MOST, count - at) * sizeof(Vec2);
+			machine.Write(to + first + at, bytes, [&](void *out) { std::memcpy(out, large.data() + at, bytes); });
 		}
 	}
-	return std::move(extents[0]);
-}
+	void Read(size_t ring, Vec2 *out, std::vector<Extent> &extents) {
+		net.rings[ring].weight = net.read(ring, out);
+		auto &extent = extents[net.rings[ring].part];
+		const auto count = Start(ring + 1) - Start(ring);
+		for (size_t i = 0; i < count; i++) {
+			extent.Add(out[i], out[i + 1 == count ? 0 : i + 1]);
+		}
+	}
+
+	const OverlayNet &net;
+	OverlayMachine &machine;
+	Vec2 *to;
+};
 
 } // namespace
 
@@ -230,9 +277,10 @@ void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
 	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
 		throw GpuMemoryError("more edges than 28 bits can number");
 	}
+	auto ring_vertices = New<Vec2>(count);
 	std::vector<NetPart> layout;
 	uint32_t strips = 0;
-	for (auto &extent : Extents(net, parallel)) {
+	for (auto &extent : RingWriter(net, machine, ring_vertices.at).Run(parallel)) {
 		layout.push_back(PartOf(extent, strips));
 		strips += layout.back().strips;
 		run += extent.run;
@@ -240,9 +288,7 @@ void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
 	}
 	PutParts(layout);
 	edges = New<NetEdge>(count);
-	auto ring_vertices = New<Vec2>(count);
 	auto net_rings = New<NetRing>(net.ring_count);
-	machine.Put(ring_vertices.at, net.vertices, count * sizeof(Vec2));
 	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing));
 	Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
 	       static_cast<u32>(net.ring_count), edges.at);

@@ -27,6 +27,9 @@ public:
 	virtual void Zero(void *at, size_t bytes) = 0;
 	//! Between the host's memory and the device's; both return when the host's may be used
 	virtual void Put(void *to, const void *from, size_t bytes) = 0;
+	//! To the device what `write` leaves, at most MOST_WRITTEN bytes of it; several threads may do so at the same time
+	virtual void Write(void *to, size_t bytes, const std::function<void(void *)> &write) = 0;
+	static constexpr size_t MOST_WRITTEN = size_t(1) << 19;
 	virtual void Get(void *to, const void *from, size_t bytes) = 0;
 	//! As CUDA takes arguments
 	virtual void Launch(const char *unit, const char *entry_point, uint64_t threads, void **arguments) = 0;

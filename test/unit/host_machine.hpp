@@ -79,6 +79,11 @@ public:
 	void Put(void *to, const void *from, size_t bytes) override {
 		std::memcpy(to, from, bytes);
 	}
+	void Write(void *to, size_t bytes, const std::function<void(void *)> &write) override {
+		std::vector<uint64_t> piece(bytes / 8 + 1, 0xcdcdcdcdcdcdcdcdull);
+		write(piece.data());
+		std::memcpy(to, piece.data(), bytes);
+	}
 	void Get(void *to, const void *from, size_t bytes) override {
 		std::memcpy(to, from, bytes);
 	}

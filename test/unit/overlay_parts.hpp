@@ -64,10 +64,14 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 	std::vector<vibe::NetRing> rings;
 	for (size_t i = 0; i < input.chains.size(); i++) {
 		auto &chain = input.chains[i];
-		rings.push_back(vibe::NetRing {uint32_t(input.starts[i]), input.part[i], chain.polygon, chain.Weight()});
+		rings.push_back(vibe::NetRing {uint32_t(input.starts[i]), input.part[i], chain.polygon, 0});
 	}
 	OverlayNet net;
-	net.vertices = input.vertices.data();
+	net.read = [&](size_t ring, Vec2 *out) {
+		auto &chain = input.chains[ring];
+		std::copy_n(chain.points, chain.count, out);
+		return chain.Weight();
+	};
 	net.vertex_count = input.vertices.size();
 	net.rings = rings.data();
 	net.ring_count = rings.size();

@@ -221,14 +221,16 @@ struct Overlay::Work {
 				return;
 			}
 			double sum = 0;
+			auto box = vibe::Box::Empty();
 			for (uint32_t i = 0; i < count; i++) {
 				const auto p = LoadVertex(coords + i * stride);
 				// 0, unless one of them is infinite or NaN
 				sum += p.x * 0.0 + p.y * 0.0;
+				Grow(box, p);
 			}
 			usable = usable && sum == 0 && LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
 			*chain++ = OverlayChain {nullptr, count - 1,       polygon, is_shell ? Kind::SHELL : Kind::HOLE,
-			                         side,    uint8_t(stride), coords};
+			                         side,    uint8_t(stride), coords,  box};
 		}
 	};
 
@@ -313,23 +315,19 @@ struct Overlay::Work {
 	void ReadPoints(const OverlayChain &chain, Vec2 *out) const {
 		VisitPoints(chain, [&](const Vec2 &p) { *out++ = p; });
 	}
-	vibe::Box BoxOf(const OverlayChain &chain) const {
+	//! The box of a chain that was read
+	static vibe::Box PointsBox(const OverlayChain &chain) {
 		auto box = vibe::Box::Empty();
-		VisitPoints(chain, [&](const Vec2 &p) { Grow(box, p); });
+		std::for_each(chain.points, chain.points + chain.count, [&](const Vec2 &p) { Grow(box, p); });
 		return box;
 	}
-	//! The points of all chains to `vertices`, one chain after the other; returns how many
-	size_t Gather(Parallel &parallel) {
+	//! The points of all chains to `vertices`, one chain after the other
+	void Gather(Parallel &parallel) {
 		std::vector<size_t> starts;
 		size_t count = 0;
-		bool in_place = true;
 		for (auto &chain : chains) {
-			in_place = in_place && chain.points && chain.points == vertices.data() + count;
 			starts.push_back(count);
 			count += chain.count;
-		}
-		if (in_place) {
-			return count;
 		}
 		PagesVector<Vec2> all(count);
 		ForEach(parallel, chains.size(), [&](size_t i) {
@@ -337,7 +335,6 @@ struct Overlay::Work {
 			chains[i].points = all.data() + starts[i];
 		});
 		vertices.swap(all);
-		return count;
 	}
 
 	void Measure(Parallel &parallel) {
@@ -354,7 +351,10 @@ struct Overlay::Work {
 			vibe::Box mine[2] = {vibe::Box::Empty(), vibe::Box::Empty()};
 			size_t count = 0;
 			for (auto i = chains.size() * share / shares; i < chains.size() * (share + 1) / shares; i++) {
-				mine[chains[i].side].Add(BoxOf(chains[i]));
+				if (chains[i].points) {
+					chains[i].box = PointsBox(chains[i]);
+				}
+				mine[chains[i].side].Add(chains[i].box);
 				count += chains[i].count;
 			}
 			std::lock_guard<std::mutex> guard(lock);
@@ -383,8 +383,14 @@ struct Overlay::Work {
 			for (auto &p : points) {
 				p.point = Vec2 {p.point.x * scale, p.point.y * scale};
 			}
+			const auto scaled = [&](const vibe::Box &box) {
+				return vibe::Box {box.min_x * scale, box.min_y * scale, box.max_x * scale, box.max_y * scale};
+			};
 			for (auto &box : boxes) {
-				box = vibe::Box {box.min_x * scale, box.min_y * scale, box.max_x * scale, box.max_y * scale};
+				box = scaled(box);
+			}
+			for (auto &chain : chains) {
+				chain.box = scaled(chain.box);
 			}
 		}
 		// What is scaled back must not be rounded
@@ -481,6 +487,7 @@ struct Overlay::Work {
 						chains.push_back(OverlayChain {mended.back().data(), uint32_t(mended.back().size()), polygons,
 						                               ring == batch.part_ring[part] ? Kind::SHELL : Kind::HOLE,
 						                               chains[i].side});
+						chains.back().box = PointsBox(chains.back());
 					}
 					polygons++;
 				}
@@ -545,7 +552,7 @@ struct Overlay::Work {
 	vibe::Box BoxOf(const Polygon &polygon) const {
 		auto box = vibe::Box::Empty();
 		for (auto i = polygon.begin; i < polygon.end; i++) {
-			box.Add(BoxOf(chains[i]));
+			box.Add(chains[i].box);
 		}
 		return box;
 	}
@@ -718,23 +725,27 @@ struct Overlay::Work {
 	}
 	//! False when it did nothing
 	bool UniteOnDevice(const Parts &parts, Parallel &parallel, bool unchecked, UnitedNet &united) {
-		// Rings have to follow each other, which those of mended polygons do not
-		const auto count = Gather(parallel);
 		std::vector<vibe::NetRing> net_rings(chains.size());
+		size_t count = 0;
 		for (size_t i = 0; i < chains.size(); i++) {
-			net_rings[i].start = uint32_t(chains[i].points - vertices.data());
+			net_rings[i].start = uint32_t(count);
+			count += chains[i].count;
 		}
 		ForEach(parallel, parts.Count(), [&](size_t part) {
 			for (auto i = parts.start[part]; i < parts.start[part + 1]; i++) {
 				for (auto k = parts.polygons[i].begin; k < parts.polygons[i].end; k++) {
 					net_rings[k].part = uint32_t(part);
 					net_rings[k].polygon = chains[k].polygon;
-					net_rings[k].weight = chains[k].Weight();
 				}
 			}
 		});
 		OverlayNet input;
-		input.vertices = vertices.data();
+		input.read = [&](size_t ring, Vec2 *out) {
+			auto chain = chains[ring];
+			ReadPoints(chain, out);
+			chain.points = out;
+			return chain.Weight();
+		};
 		input.vertex_count = count;
 		input.rings = net_rings.data();
 		input.ring_count = net_rings.size();

@@ -31,6 +31,7 @@ struct OverlayChain {
 	//! Where the points were not read yet: the first one in WKB, and how many bytes further the next one is
 	uint8_t stride = 0;
 	const uint8_t *wkb = nullptr;
+	vibe::Box box = vibe::Box::Empty();
 
 	//! Of a ring: 1 where what lies to its left, as it runs, is counted one deeper, -1 where that lies to its right
 	int32_t Weight() const;

@@ -21,10 +21,11 @@ struct OverlayNet {
 	//! Of vertices and of edges
 	static constexpr size_t MAX_COUNT = size_t(1) << 28;
 
-	const vibe::Vec2 *vertices = nullptr;
+	//! Reads the vertices of a ring, and says what its weight is; several threads may ask
+	std::function<int32_t(size_t ring, vibe::Vec2 *out)> read;
 	size_t vertex_count = 0;
-	//! In the order of their vertices; the first starts at 0
-	const vibe::NetRing *rings = nullptr;
+	//! In the order of their vertices; the first starts at 0. Their weights come with reading.
+	vibe::NetRing *rings = nullptr;
 	size_t ring_count = 0;
 	size_t parts = 0;
 	//! Of all rings

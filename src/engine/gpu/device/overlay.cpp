@@ -4,6 +4,8 @@
 #include "engine/gpu_overlay.hpp"
 #include "engine/kernel_registry.hpp"
 
+#include <atomic>
+
 namespace vibespatial {
 
 class DeviceOverlayMachine : public OverlayMachine {
@@ -11,6 +13,7 @@ public:
 	DeviceOverlayMachine(CudaEngine &engine, Parallel &parallel)
 	    : engine(engine), parallel(parallel), memory(engine.CurrentMemory()), lease(engine.Streams().Take()),
 	      stream(*lease) {
+		CheckCuda(cudaGetDevice(&device), "the device");
 	}
 
 	std::shared_ptr<void> Allocate(size_t bytes) override {
@@ -22,6 +25,12 @@ public:
 	}
 	void Put(void *to, const void *from, size_t bytes) override {
 		stream.CopyToDevice(to, from, bytes, parallel);
+		bytes_to_device += bytes;
+	}
+	void Write(void *to, size_t bytes, const std::function<void(void *)> &write) override {
+		// Which device it is, each thread has to be told
+		CheckCuda(cudaSetDevice(device), "the device");
+		stream.WriteToDevice(to, bytes, write);
 		bytes_to_device += bytes;
 	}
 	void Get(void *to, const void *from, size_t bytes) override {
@@ -45,12 +54,13 @@ public:
 		return engine.EndStep("query", name, begin);
 	}
 
-	uint64_t bytes_to_device = 0;
+	std::atomic<uint64_t> bytes_to_device {0};
 	uint64_t bytes_from_device = 0;
 
 private:
 	CudaEngine &engine;
 	Parallel &parallel;
+	int device = 0;
 	//! Before the stream, which has temporary memory of it
 	const std::shared_ptr<DeviceMemory> memory;
 	StreamPool::Lease lease;
