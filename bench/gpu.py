@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Joins on the GPU, on our CPU engine, in mode auto, in SedonaDB and in DuckDB's spatial, on the same rows, in one run.
+"""Joins and unions on the GPU, on our CPU engine, in mode auto, in SedonaDB and in DuckDB's spatial, on the same rows, in one run.
 
 usage: gpu.py [--out FOLDER] [--cases REGEX] [--modes cpu,gpu,auto] [--peers sedona,spatial] [--points 50000000] [--no-sweep]
               [--budget-seconds 570] [--peer-timeout 120] [--extension FILE] [--data FOLDER]
@@ -45,6 +45,7 @@ SWEEP = [1_000, 10_000, 100_000, MILLION, 5_000_000, FULL]
 BUS, DEVICE = 55e9, 4.8e12  # bytes a second: measured to the device, and of an H200's memory by its data sheet
 PEERS = ("sedona", "spatial")
 LOG = "* EXCLUDE (time, query)"  # Python has no time zones of its own
+CIRCLES = {"circles": 1.0, "dense": 3.9}  # how wide: the first seldom meet, the others overlap ten more each
 REAL = ("provinces", "counties", "rivers", "shore", "cities")
 
 SHAPES = {
@@ -52,13 +53,15 @@ SHAPES = {
     "grouped": "SELECT count(*), sum(n), sum(n * (g % 97)) FROM "
                "(SELECT r.id AS g, count(*) AS n FROM {left} l JOIN {right} r ON {on} GROUP BY r.id) s",
     "pairs": "SELECT count(*), sum((l.id * 31 + r.id) % 1000003) FROM {left} l JOIN {right} r ON {on}",
+    "union": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left}) s",
     "kNN": "SELECT count(*), sum(ST_Distance(l.geom, r.geom)) FROM {left} l JOIN {right} r ON {on}",
 }
 
 
 @dataclasses.dataclass
 class Case:
-    """`expected` is the known first number of the result at full scale; `spatial` says that DuckDB's spatial is worth asking."""
+    """`expected` is the known first number of the result at full scale; `spatial` says that DuckDB's spatial is worth asking. A union has
+    no right side, and no peer is asked: they take half a minute and more (overlay.py)."""
 
     left: str
     right: str
@@ -69,7 +72,13 @@ class Case:
     bar: dict = None
 
     @property
+    def tables(self):
+        return [name for name in (self.left, self.right) if name]
+
+    @property
     def name(self):
+        if not self.right:
+            return f"{self.left} to one, ST_Union_Agg"
         return f"{self.left} x {self.right}, {self.function.replace('(l.geom, r.geom, ', '(')}, {self.shape}"
 
     @property
@@ -95,6 +104,8 @@ def cases(points):
     yield Case(million, "cities", "ST_KNN(l.geom, r.geom, 5, false)", "kNN", None, False, usual)
     yield Case(some, "shore", "ST_Within", "count", 492_740, False, usual)
     yield Case(some, "provinces", "ST_Within", "count", 1_651_410, True, {"spatial": 500})
+    for name, bar in (("counties", None), (table(100_000, "circles"), {"cpu": 3}), (table(100_000, "dense"), {"cpu": 3})):
+        yield Case(name, "", "", "union", None, False, bar)
 
 
 def sweep_cases(points):
@@ -118,7 +129,7 @@ class Tables:
             duck.execute(f"COPY ({made_points(rows)}) TO '{self.folder}/points.parquet' (FORMAT parquet, ROW_GROUP_SIZE 122880)")
 
     def has(self, name):
-        return name.startswith(("points_", "others_")) or (self.data / f"{name}.parquet").exists()
+        return name.startswith(("points_", "others_", *CIRCLES)) or (self.data / f"{name}.parquet").exists()
 
     def source(self, name):
         """(file, columns, condition) of one table."""
@@ -127,6 +138,11 @@ class Tables:
             return self.data / f"{name}.parquet", f"id, {geometry} AS geom", "true"
         kind, size = name.split("_")
         count = int(size[:-1]) * {"k": 1000, "M": MILLION}[size[-1]] if size[-1] in "kM" else int(size)
+        if kind in CIRCLES:
+            # Over Europe, as those of overlay.py
+            radius = f"{CIRCLES[kind]} * (0.01 + 0.04 * (hash(id + 7) % 1000) / 1000)"
+            geometry = f"ST_Buffer(ST_Point((x + 180) / 360 * 50 - 10, (y + 90) / 180 * 35 + 35), {radius})"
+            return self.folder / "points.parquet", f"id, {geometry} AS geom", f"id < {count}"
         first = count if kind == "others" else 0
         return self.folder / "points.parquet", "id, ST_Point(x, y) AS geom", f"id >= {first} AND id < {first + count}"
 
@@ -330,10 +346,10 @@ class Run:
         self.result["tables"][name] = facts
 
     def floor(self, engine, entry, case):
-        for name in (case.left, case.right):
+        for name in case.tables:
             self.describe(engine, name)
-        left, right = self.scans[case.left], self.scans[case.right]
-        coordinates = 16 * (left["vertices"] + right["vertices"])
+        left = self.scans[case.left]
+        coordinates = 16 * sum(self.scans[name]["vertices"] for name in case.tables)
         entry["floor"] = {"scan": left["scan"], "coordinate_bytes": coordinates, "bus": coordinates / BUS, "device": coordinates / DEVICE,
                           "total": left["scan"] + coordinates / BUS}
 
@@ -362,7 +378,7 @@ class Run:
             except Failed as failed:
                 entry["failed"][mode] = str(failed)
                 self.problem(f"{case.name}, mode {mode}: {failed}")
-                engine.load(case.left, case.right)
+                engine.load(*case.tables)
         # The first run may have waited for what a second finds warm.
         again = {mode: once(mode) for mode in modes}
         if not modes:
@@ -390,7 +406,7 @@ class Run:
             entry["failed"][name] = OUT_OF_TIME
             return
         try:
-            engine.load(case.left, case.right)
+            engine.load(*case.tables)
             value, first = engine.run(case.sql, timeout=limit)
             self.check(entry, case, name, value)
             times = []
@@ -447,6 +463,9 @@ def bars(result):
         peers = {name: entry["warm"].get(name) or at_least(entry, name) for name in PEERS}
         peers = {name: seconds for name, seconds in peers.items() if seconds}
         to_floor = ours / entry["floor"]["total"]
+        if "cpu" in bar and {"cpu", "gpu"} <= entry["warm"].keys():
+            ahead = entry["warm"]["cpu"] / entry["warm"]["gpu"]
+            rows.append((entry["case"], f"gpu >= {bar['cpu']}x cpu", f"{ahead:.1f}x", ahead >= bar["cpu"]))
         for name in PEERS:
             if name in bar and name in peers:
                 rows.append((entry["case"], f">= {bar[name]}x {name}", f"{peers[name] / ours:.1f}x", peers[name] / ours >= bar[name]))
@@ -574,7 +593,7 @@ def measure(run):
     for kind, chosen in (("cases", ((None, case) for case in cases(arguments.points))),
                          ("sweep", () if arguments.no_sweep else sweep_cases(arguments.points))):
         for points, case in chosen:
-            missing = [name for name in (case.left, case.right) if not tables.has(name)]
+            missing = [name for name in case.tables if not tables.has(name)]
             if missing:
                 run.say(f"no {', '.join(missing)}: without {case.name}")
             elif re.search(arguments.cases, case.name):
@@ -589,7 +608,7 @@ def measure(run):
                 entry["failed"] = {mode: OUT_OF_TIME for mode in run.modes}
                 continue
             try:
-                ours.load(case.left, case.right)
+                ours.load(*case.tables)
                 run.floor(ours, entry, case)
                 run.ours(ours, entry, case)
             except Failed as failed:
@@ -613,7 +632,7 @@ def measure(run):
             engine.stop()
             continue
         for kind, case, entry in sorted(work, key=lambda item: "spatial" in (item[1].bar or {})):
-            wanted = case.spatial if name == "spatial" else case.shape != "pairs"
+            wanted = case.spatial if name == "spatial" else case.shape not in ("pairs", "union")
             if wanted and not (kind == "sweep" and case.shape == "pairs"):
                 run.peer(engine, entry, case, name)
                 run.say(f"{case.name}: {name} " + (f"{entry['warm'][name]:.4f}" if name in entry["warm"] else entry["failed"][name]))
