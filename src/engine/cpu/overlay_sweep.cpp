@@ -385,7 +385,10 @@ private:
 			below = Search(p, on);
 			if (starting.empty()) {
 				const auto label = on == NONE ? labeller.Label(DepthAbove(below)) : places[on].label;
-				if (labeller.PointInResult(label, at.sides, at.on)) {
+				// On edges of both sides: where they cross or end is another point's place, and where they lie on each other the
+				// result has a line, which may have moved off the point
+				const bool on_both = rule.op == OverlayOp::INTERSECTION && at.on == 3;
+				if (!on_both && labeller.PointInResult(label, at.sides, at.on)) {
 					points.push_back(p);
 				}
 				return true;
