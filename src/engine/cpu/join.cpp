@@ -32,10 +32,14 @@ static constexpr size_t MAX_ROWS_WITH_SHAPES = 4u << 20;
 //! A geometry of more parts than this is one item of the tree
 static constexpr size_t MAX_PARTS = 16384;
 //! What cells cost to build, in nanoseconds, and what they spare: of the tree's work, of a device's, and of that on areas as
-//! they are, where looking at cells costs less but not nothing
+//! they are, where looking at cells costs less but not nothing. A test reads all of an area, and larger areas have more points.
 static constexpr double CELL_COST_PER_VERTEX = 60;
-static constexpr uint64_t TREE_COST_PER_POINT = 40;
-static constexpr uint64_t TREE_COST_PER_TEST = 400;
+static constexpr double TREE_COST_PER_POINT = 40;
+static constexpr double TREE_COST_PER_TEST = 400;
+static constexpr double TEST_COST_PER_VERTEX = 6;
+//! For each point, until some were seen
+static constexpr double EXPECTED_TESTS = 0.25;
+static constexpr uint64_t POINTS_TO_KNOW = 1024;
 static constexpr uint64_t DEVICE_COST_PER_POINT = 900;
 static constexpr double SPARED_OF_AREAS = 0.6;
 //! Points against one probed area: bands pay from here
@@ -321,7 +325,8 @@ void JoinIndex::Build(Parallel &parallel) {
 	for (auto &row : rows) {
 		most_vertices += row.data ? row.size / (2 * sizeof(double)) : 0;
 	}
-	if (only_relate && !keep_boxes && count <= MAX_ROWS_WITH_SHAPES && AreasPay(most_vertices)) {
+	// What the probe side is, is not known yet: where it may cost much to be wrong, the first points tell
+	if (only_relate && !keep_boxes && count <= MAX_ROWS_WITH_SHAPES && AreasPay(most_vertices, TREE_COST_PER_POINT)) {
 		area_scan = AreaScan::Build(rows, parallel);
 	}
 	if (area_scan) {
@@ -407,9 +412,22 @@ const CellIndex *JoinIndex::CellsFrom(double cost_without) {
 	return ready_cells.load(std::memory_order_acquire);
 }
 
-bool JoinIndex::AreasPay(uint64_t vertices) const {
+double JoinIndex::TestCost() const {
+	return TREE_COST_PER_TEST +
+	       TEST_COST_PER_VERTEX * static_cast<double>(area_vertices) / static_cast<double>(std::max<size_t>(1, rows.size()));
+}
+
+double JoinIndex::PointCost() const {
+	const uint64_t seen = points_seen;
+	if (seen < POINTS_TO_KNOW) {
+		return TREE_COST_PER_POINT + EXPECTED_TESTS * TestCost();
+	}
+	return static_cast<double>(point_nanoseconds) / static_cast<double>(seen);
+}
+
+bool JoinIndex::AreasPay(uint64_t vertices, double point_cost) const {
 	const auto points = static_cast<double>(std::max<uint64_t>(expected_points, points_seen));
-	return points * static_cast<double>(TREE_COST_PER_POINT) >=
+	return points * point_cost >=
 	       AreaScan::NANOSECONDS_PER_VERTEX * static_cast<double>(vertices) +
 	           AreaScan::NANOSECONDS_PER_ROW * static_cast<double>(rows.size());
 }
@@ -421,7 +439,7 @@ const AreaScan *JoinIndex::Areas() {
 	if (areas_refused.load(std::memory_order_relaxed)) {
 		return nullptr;
 	}
-	if (!AreasPay(area_vertices)) {
+	if (!AreasPay(area_vertices, PointCost())) {
 		return nullptr;
 	}
 	area_work->Run([this](Parallel &parallel) {
@@ -746,12 +764,12 @@ bool JoinProbe::NextRow() {
 		row = taken < count && !order.empty() ? order[taken] : taken;
 		if (taken++ >= count) {
 			if (tile_points > 0 && !cells) {
+				const double spent = areas ? static_cast<double>(lookup.nanoseconds - nanoseconds_before)
+				                           : TREE_COST_PER_POINT * static_cast<double>(tile_points) +
+				                                 index.TestCost() * static_cast<double>(counts.exact_tests - tests_before);
+				index.point_nanoseconds += static_cast<uint64_t>(spent);
+				index.nanoseconds_spent += static_cast<uint64_t>(areas ? SPARED_OF_AREAS * spent : spent);
 				index.points_seen += tile_points;
-				index.nanoseconds_spent +=
-				    areas
-				        ? static_cast<uint64_t>(SPARED_OF_AREAS *
-				                                static_cast<double>(lookup.nanoseconds - nanoseconds_before))
-				        : TREE_COST_PER_POINT * tile_points + TREE_COST_PER_TEST * (counts.exact_tests - tests_before);
 			}
 			tile_points = 0;
 			return false;

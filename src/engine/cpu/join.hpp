@@ -173,7 +173,10 @@ private:
 	void BuildCells(Parallel &parallel);
 	//! The areas as they are, where they serve points better than the tree
 	const AreaScan *Areas();
-	bool AreasPay(uint64_t vertices) const;
+	bool AreasPay(uint64_t vertices, double point_cost) const;
+	//! Nanoseconds, about: of a point and an area of the tree, and of a point as they are looked up now
+	double TestCost() const;
+	double PointCost() const;
 	//! What Build() reads of the rows: the boxes of rows, and behind them those of their parts
 	void ReadRows(std::vector<vibe::Box> &boxes, Parallel &parallel);
 	void ReadAreas(std::vector<vibe::Box> &boxes);
@@ -219,6 +222,8 @@ private:
 	//! Points that came before the cells were there, and about what cells would have spared them
 	std::atomic<uint64_t> points_seen {0};
 	std::atomic<uint64_t> nanoseconds_spent {0};
+	//! About what they cost
+	std::atomic<uint64_t> point_nanoseconds {0};
 	uint64_t expected_points = 0;
 	size_t cell_memory = SIZE_MAX;
 	double cell_seconds = 0;
