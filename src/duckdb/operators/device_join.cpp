@@ -43,11 +43,7 @@ static GpuOutput OutputOf(const PhysicalSpatialJoin &op) {
 		return GpuOutput::PAIRS;
 	}
 	if (op.has_aggregate) {
-		bool counted = op.join_type == JoinType::INNER && op.probe_groups.empty();
-		for (auto &argument : op.arguments) {
-			counted &= !argument.from_probe;
-		}
-		return counted ? GpuOutput::COUNTS : GpuOutput::PAIRS;
+		return op.OnlyCounts() ? GpuOutput::COUNTS : GpuOutput::PAIRS;
 	}
 	bool one_is_enough =
 	    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;

@@ -185,6 +185,14 @@ bool PhysicalSpatialJoin::KeepsProbe() const {
 	}
 }
 
+bool PhysicalSpatialJoin::OnlyCounts() const {
+	bool counts = has_aggregate && !residual && join_type == JoinType::INNER && probe_groups.empty();
+	for (auto &argument : arguments) {
+		counts &= !argument.from_probe;
+	}
+	return counts;
+}
+
 string PhysicalSpatialJoin::GetName() const {
 	return "VIBE_SPATIAL_JOIN";
 }
@@ -232,6 +240,8 @@ public:
 	unique_ptr<SpatialBuild> build;
 	unique_ptr<SpatialPartitions> partitions;
 	unique_ptr<SpatialGroups> groups;
+	//! The probe side is scanned by fewer threads than there are, and points are collected for others to help with
+	bool collects = false;
 
 	// What happened, for EXPLAIN ANALYZE
 	idx_t built_rows = 0;
@@ -510,6 +520,8 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		    [&](vibespatial::Parallel &parallel) { global.partitions->CutBuild(parallel, std::move(global.rows)); });
 		return SinkFinalizeType::READY;
 	}
+	global.collects = OnlyCounts() && probe_keys.size() == 1 && !deterministic && global.threads.Count() > 1 &&
+	                  children[0].get().estimated_cardinality / DEFAULT_ROW_GROUP_SIZE < global.threads.Count() / 2;
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
 		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
@@ -550,11 +562,20 @@ public:
 	unique_ptr<PartRows> part_rows;
 	bool begun = false;
 
+	void RunCollected(SpatialJoinGlobalSink &global) {
+		if (probe.HasCollected(1)) {
+			probe.BeginCollected(*global.build);
+			groups->AddPairs(probe, false);
+			probe.ClearCollected();
+			global.build->CountMemory();
+		}
+	}
 	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
 		auto &global = op.sink_state->Cast<SpatialJoinGlobalSink>();
 		if (device) {
 			device->Finalize();
 		}
+		RunCollected(global);
 		lock_guard<mutex> guard(global.lock);
 		if (groups) {
 			global.groups->Combine(*groups);
@@ -716,6 +737,12 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	}
 	if (!state.begun) {
 		state.probe.SetInput(input);
+		if (global.collects && state.probe.Collect()) {
+			if (state.probe.HasCollected(SpatialProbe::ENOUGH_POINTS)) {
+				state.RunCollected(global);
+			}
+			return OperatorResultType::NEED_MORE_INPUT;
+		}
 		state.probe.Begin(*global.build);
 		global.build->CountMemory();
 		state.begun = true;

@@ -87,6 +87,8 @@ public:
 	bool MarksBuild() const;
 	//! Rows of the probe side come out even if they match nothing
 	bool KeepsProbe() const;
+	//! How many pairs each row of the build side has is all that is asked for
+	bool OnlyCounts() const;
 
 public:
 	string GetName() const override;

@@ -413,8 +413,8 @@ const CellIndex *JoinIndex::CellsFrom(double cost_without) {
 }
 
 double JoinIndex::TestCost() const {
-	return TREE_COST_PER_TEST +
-	       TEST_COST_PER_VERTEX * static_cast<double>(area_vertices) / static_cast<double>(std::max<size_t>(1, rows.size()));
+	return TREE_COST_PER_TEST + TEST_COST_PER_VERTEX * static_cast<double>(area_vertices) /
+	                                static_cast<double>(std::max<size_t>(1, rows.size()));
 }
 
 double JoinIndex::PointCost() const {
@@ -427,9 +427,8 @@ double JoinIndex::PointCost() const {
 
 bool JoinIndex::AreasPay(uint64_t vertices, double point_cost) const {
 	const auto points = static_cast<double>(std::max<uint64_t>(expected_points, points_seen));
-	return points * point_cost >=
-	       AreaScan::NANOSECONDS_PER_VERTEX * static_cast<double>(vertices) +
-	           AreaScan::NANOSECONDS_PER_ROW * static_cast<double>(rows.size());
+	return points * point_cost >= AreaScan::NANOSECONDS_PER_VERTEX * static_cast<double>(vertices) +
+	                                  AreaScan::NANOSECONDS_PER_ROW * static_cast<double>(rows.size());
 }
 
 const AreaScan *JoinIndex::Areas() {
@@ -764,9 +763,10 @@ bool JoinProbe::NextRow() {
 		row = taken < count && !order.empty() ? order[taken] : taken;
 		if (taken++ >= count) {
 			if (tile_points > 0 && !cells) {
-				const double spent = areas ? static_cast<double>(lookup.nanoseconds - nanoseconds_before)
-				                           : TREE_COST_PER_POINT * static_cast<double>(tile_points) +
-				                                 index.TestCost() * static_cast<double>(counts.exact_tests - tests_before);
+				const double spent =
+				    areas ? static_cast<double>(lookup.nanoseconds - nanoseconds_before)
+				          : TREE_COST_PER_POINT * static_cast<double>(tile_points) +
+				                index.TestCost() * static_cast<double>(counts.exact_tests - tests_before);
 				index.point_nanoseconds += static_cast<uint64_t>(spent);
 				index.nanoseconds_spent += static_cast<uint64_t>(areas ? SPARED_OF_AREAS * spent : spent);
 				index.points_seen += tile_points;
@@ -1076,26 +1076,28 @@ bool JoinProbe::Matches(uint32_t build_row) {
 //===----------------------------------------------------------------------===//
 // Probing together
 //===----------------------------------------------------------------------===//
-JoinShares::JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads)
-    : index(index), poll(poll), threads(std::move(threads)) {
+JoinShares::JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads, size_t rows_per_share)
+    : index(index), poll(poll), threads(std::move(threads)), rows_per_share(rows_per_share) {
 }
 
 void JoinShares::SetFirstOnly(bool value) {
 	first_only = value;
 }
 
-void JoinShares::Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done) {
-	share_count = (count + ROWS_PER_SHARE - 1) / ROWS_PER_SHARE;
+void JoinShares::Begin(const JoinRow *tile_p, size_t count_p, const double *row_limits_p, const bool *done_p) {
+	tile = tile_p;
+	count = count_p;
+	row_limits = row_limits_p;
+	done = done_p;
+	share_count = (count + rows_per_share - 1) / rows_per_share;
 	while (shares.size() < share_count) {
 		shares.push_back(std::make_unique<Share>(index, poll));
 	}
 	for (size_t i = 0; i < share_count; i++) {
 		auto &share = *shares[i];
-		const size_t begin = i * ROWS_PER_SHARE;
-		share.first_row = static_cast<uint32_t>(begin);
+		share.first_row = static_cast<uint32_t>(i * rows_per_share);
 		share.probe.SetFirstOnly(first_only);
-		share.probe.Begin(tile + begin, std::min(ROWS_PER_SHARE, count - begin),
-		                  row_limits ? row_limits + begin : nullptr, done ? done + begin : nullptr);
+		share.begun = false;
 		share.found = share.given = 0;
 		share.more = true;
 	}
@@ -1122,6 +1124,12 @@ size_t JoinShares::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capac
 		threads([&](Parallel &parallel) {
 			parallel.For(share_count, [&](size_t i) {
 				auto &share = *shares[i];
+				if (!share.begun) {
+					const size_t begin = share.first_row;
+					share.probe.Begin(tile + begin, std::min(rows_per_share, count - begin),
+					                  row_limits ? row_limits + begin : nullptr, done ? done + begin : nullptr);
+					share.begun = true;
+				}
 				if (share.more) {
 					share.found = share.probe.Next(share.probe_rows, share.build_rows, PAIRS_AT_ONCE);
 					share.given = 0;

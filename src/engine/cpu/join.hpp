@@ -338,7 +338,11 @@ public:
 	//! Runs work on the threads that there are
 	typedef std::function<void(const std::function<void(Parallel &)> &)> Threads;
 
-	JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads);
+	//! Rows that a thread takes at a time
+	static constexpr size_t ROWS_PER_SHARE = 256;
+	static constexpr size_t POINTS_PER_SHARE = 2048;
+	JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads,
+	           size_t rows_per_share = ROWS_PER_SHARE);
 
 	//! As those of a JoinProbe. Rows come in no order; those that are marked in `done` while the tile is worked on may come.
 	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done);
@@ -347,13 +351,12 @@ public:
 
 	JoinCounts Counts() const;
 
-	//! Is it work enough to share? Points are probed sooner than another thread comes. `bytes`: of all rows
+	//! Is it work enough to share? A chunk of points is probed sooner than another thread comes. `bytes`: of all rows
 	static bool Pays(size_t count, size_t bytes) {
 		return count > ROWS_PER_SHARE && bytes >= BYTES_TO_SHARE;
 	}
 
 private:
-	static constexpr size_t ROWS_PER_SHARE = 256;
 	//! More than a tile of points has
 	static constexpr size_t BYTES_TO_SHARE = 64 * 1024;
 	//! That a share finds before it waits until they are taken
@@ -365,6 +368,7 @@ private:
 		}
 		JoinProbe probe;
 		uint32_t first_row = 0;
+		bool begun = false;
 		size_t found = 0;
 		size_t given = 0;
 		bool more = false;
@@ -375,10 +379,15 @@ private:
 	JoinIndex &index;
 	const std::function<void()> poll;
 	const Threads threads;
+	const size_t rows_per_share;
 	bool first_only = false;
 	std::vector<std::unique_ptr<Share>> shares;
 	//! Of this tile
 	size_t share_count = 0;
+	const JoinRow *tile = nullptr;
+	size_t count = 0;
+	const double *row_limits = nullptr;
+	const bool *done = nullptr;
 };
 
 } // namespace vibespatial
