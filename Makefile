@@ -73,7 +73,7 @@ bench-overlay: extension ## run the benchmark of unions and overlays (ARGS="--qu
 	@python=$$($(FETCH) bench-python) && $$python bench/overlay.py --extension $(EXTENSION) $(ARGS)
 
 .PHONY: bench-gpu
-bench-gpu: extension ## run the benchmark of joins on the GPU beside the CPU engine and the peers (ARGS="--points 1000000" goes to it)
+bench-gpu: extension ## run the benchmark of joins and unions on the GPU beside the CPU engine and the peers (ARGS="--points 1000000" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/gpu.py --extension $(EXTENSION) --out build/bench-gpu $(ARGS)
 
 .PHONY: bench-bundle

@@ -184,6 +184,19 @@ TEST_CASE("overlay on a device: what is left to the CPU", "[overlay]") {
 	CHECK(RequireSame(none, false).parts == 0);
 }
 
+TEST_CASE("overlay on a device: a ring larger than what is written at once", "[overlay]") {
+	std::mt19937 random(6);
+	Parts parts;
+	parts.Add(0, Box(-3, -3, 0, 0));
+	parts.Add(0, Star(random, 0, 0, 2, 70001, true));
+	parts.Add(0, Box(0, 0, 3, 3));
+	parts.Add(1, Star(random, 9, 9, 1, 5, false));
+	REQUIRE(70001 * sizeof(Vec2) > 2 * OverlayMachine::MOST_WRITTEN);
+	const auto compared = RequireSame(parts, false);
+	CHECK(compared.failed == 0);
+	CHECK(compared.edges > 10000);
+}
+
 TEST_CASE("overlay on a device: one edge with many cuts", "[overlay]") {
 	Parts parts;
 	parts.Add(0, Box(-1, 0, 2000, 0.25));

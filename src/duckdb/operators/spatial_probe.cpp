@@ -67,8 +67,6 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 }
 
 void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
-	known = false;
-	from_collected = false;
 	// The build side of another part may come to lie where the last one was
 	bool same = probe && part == part_p;
 	build = build_p;
@@ -92,10 +90,11 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 	}
 	probed_rows += input->size();
 	auto done = one_is_enough ? found : nullptr;
-	shared = threads.Count() > 1 && !op.deterministic && vibespatial::JoinShares::Pays(input->size(), tile_bytes);
-	if (shared) {
+	if (threads.Count() > 1 && !op.deterministic && vibespatial::JoinShares::Pays(input->size(), tile_bytes)) {
+		source = Source::SHARES;
 		shares->Begin(tile, input->size(), Limits(), done);
 	} else {
+		source = Source::PROBE;
 		probe->Begin(tile, input->size(), Limits(), done);
 	}
 }
@@ -122,10 +121,9 @@ bool SpatialProbe::Collect() {
 }
 
 void SpatialProbe::BeginCollected(SpatialBuild &build_p) {
-	known = false;
 	build = build_p;
 	partitions = nullptr;
-	from_collected = true;
+	source = Source::COLLECTED;
 	if (!collected_shares) {
 		collected_shares = make_uniq<vibespatial::JoinShares>(
 		    build->Index(), CancelPoll(context),
@@ -142,7 +140,7 @@ void SpatialProbe::BeginPairs(SpatialBuild &build_p, DataChunk &chunk, const uin
 	input = chunk;
 	partitions = partitions_p;
 	part = part_p;
-	known = true;
+	source = Source::KNOWN;
 	known_probe = probe_p;
 	known_build = build_rows_p;
 	known_count = count;
@@ -159,16 +157,20 @@ void SpatialProbe::BeginFound(SpatialBuild &build_p, DataChunk &chunk, const uin
 }
 
 idx_t SpatialProbe::NextCandidates() {
-	if (from_collected) {
-		auto count = collected_shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+	idx_t count;
+	switch (source) {
+	case Source::PROBE:
+		return probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+	case Source::SHARES:
+		return shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
+	case Source::COLLECTED:
+		count = collected_shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
 		memset(probe_rows.data(), 0, count * sizeof(sel_t));
 		return count;
+	case Source::KNOWN:
+		break;
 	}
-	if (!known) {
-		return shared ? shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE)
-		              : probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
-	}
-	auto count = MinValue<idx_t>(known_count, STANDARD_VECTOR_SIZE);
+	count = MinValue<idx_t>(known_count, STANDARD_VECTOR_SIZE);
 	memcpy(probe_rows.data(), known_probe, count * sizeof(uint32_t));
 	memcpy(build_rows, known_build, count * sizeof(uint32_t));
 	known_probe += count;

@@ -93,14 +93,14 @@ private:
 	//! Of the current build: by this thread, or together with others
 	unique_ptr<vibespatial::JoinProbe> probe;
 	unique_ptr<vibespatial::JoinShares> shares;
-	bool shared = false;
 	//! Points of chunks before, their bytes, and who probes with them
 	vector<vibespatial::JoinRow> collected;
 	vector<vibespatial::PointBytes> collected_bytes;
 	unique_ptr<vibespatial::JoinShares> collected_shares;
-	bool from_collected = false;
-	//! Or known already
-	bool known = false;
+	//! Whom Next() asks
+	enum class Source : uint8_t { PROBE, SHARES, COLLECTED, KNOWN };
+	Source source = Source::PROBE;
+	//! What is known already
 	const uint32_t *known_probe = nullptr;
 	const uint32_t *known_build = nullptr;
 	idx_t known_count = 0;
