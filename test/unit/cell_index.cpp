@@ -317,6 +317,39 @@ TEST_CASE("cells: one area with very many edges", "[cell_index]") {
 	CHECK(areas.scanned);
 }
 
+TEST_CASE("areas as they are: of any size, anywhere", "[cell_index]") {
+	// What is compared first is 65,535 steps of a box, whatever that is
+	for (const double scale : {5e-324, 1e-310, 1e-200, 1e-9, 1.0, 1e9, 1e100, 1e300}) {
+		for (const double offset : {0.0, 1.0, 1e6}) {
+			Areas areas;
+			for (int i = 0; i < 6; i++) {
+				const double x = areas.Whole(0, 9), y = areas.Whole(0, 9);
+				auto at = [&](double a, double b) { return Vec2 {(offset + a) * scale, (offset + b) * scale}; };
+				Ring ring, flat, upright;
+				for (int corner = 0; corner < 30; corner++) {
+					const int along = corner % 2 * 10 + areas.Whole(0, 9); // never twice the same
+					ring.push_back(at(x + along, y + areas.Whole(0, 20)));
+					flat.push_back(at(along, y));
+					upright.push_back(at(x, along));
+				}
+				areas.Add({ring});
+				areas.Add({flat});
+				areas.Add({upright});
+			}
+			CHECK(areas.WrongOf(300) == 0);
+			CHECK(areas.scanned);
+			CHECK(areas.interior > 0);
+			CHECK(areas.boundary > 0);
+		}
+	}
+	// No box of these has steps
+	Areas areas;
+	areas.AddCircle(0, 0, 1.5e308, 40);
+	areas.AddCircle(0, 0, 1, 40);
+	Serial serial;
+	CHECK(!areas.Scan(serial));
+}
+
 TEST_CASE("cells: small areas beside large ones", "[cell_index]") {
 	// Of every number of edges: their runs share blocks, fill them or have several
 	Areas areas;

@@ -8,9 +8,10 @@
 #include <atomic>
 #include <cfloat>
 #include <cmath>
-#include <numeric>
 #ifdef __SSE2__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace vibespatial {
@@ -20,7 +21,7 @@ using vibe::Vec2;
 
 //! Edges of a run, and blocks of runs from which these have groups
 static constexpr uint32_t RUN_EDGES = 8;
-static constexpr uint32_t BLOCKS_TO_GROUP = 8;
+static constexpr uint32_t BLOCKS_TO_GROUP = 4;
 static constexpr uint32_t ALL_LANES = 255;
 static constexpr size_t VERTEX_BYTES = 2 * sizeof(double);
 static constexpr size_t HEADER_BYTES = 1 + sizeof(uint32_t);
@@ -29,16 +30,18 @@ static constexpr uint32_t MULTIPOLYGON_CODE = 6;
 
 static constexpr size_t ROWS_PER_STEP = 128;
 //! Points that are looked up at once, so that their memory accesses overlap
-static constexpr size_t POINTS_AT_ONCE = 256;
+static constexpr size_t POINTS_AT_ONCE = 512;
 static constexpr uint32_t LINE_BYTES = 64;
-//! Of an item's runs
-static constexpr uint32_t PREFETCHED_LINES = 7;
-static constexpr size_t LOOKS_AHEAD = 12;
+static constexpr uint32_t PREFETCHED_LINES = 4;
 
 //! Cells for each box, and the most entries for each before the cells are made coarser
 static constexpr double CELLS_PER_BOX = 8;
 static constexpr double MAX_CELLS = 1 << 20;
 static constexpr double ENTRIES_PER_BOX = 16;
+
+//! A Step's range
+static constexpr int16_t LEAST_STEP = INT16_MIN;
+static constexpr int16_t MOST_STEPS = INT16_MAX;
 
 //! What steps of a test cost, about
 static constexpr uint64_t NANOSECONDS_PER_TEST = 40;
@@ -49,11 +52,14 @@ namespace {
 typedef int64_t Masks __attribute__((vector_size(16)));
 typedef float Floats __attribute__((vector_size(16)));
 typedef int32_t FloatMasks __attribute__((vector_size(16)));
+typedef int16_t Shorts __attribute__((vector_size(16)));
 
-//! Floats above the values: not always the next, which would take branches that cannot be foretold
-Floats Above(double a, double b, double c, double d) {
+//! Floats above x, y, -x and -y: not always the next, which would take branches that cannot be foretold
+Floats Above(Lanes at) {
+	typedef float TwoFloats __attribute__((vector_size(8)));
 	constexpr float UNIT = FLT_EPSILON, LEAST = FLT_MIN, LOWEST = -FLT_MAX;
-	Floats near {static_cast<float>(a), static_cast<float>(b), static_cast<float>(c), static_cast<float>(d)};
+	const auto two = __builtin_convertvector(at, TwoFloats);
+	Floats near = __builtin_shufflevector(two, -two, 0, 1, 2, 3);
 	near = near > LOWEST ? near : Floats {LOWEST, LOWEST, LOWEST, LOWEST};
 	const Floats size = near > 0 ? near : -near;
 	return near + (size * UNIT + LEAST);
@@ -62,70 +68,40 @@ Floats Above(double a, double b, double c, double d) {
 } // namespace
 
 struct AreaScan::Share {
+	//! What reading a run tells, until its item's box is known
+	struct Run {
+		LaneRange range;
+		double first_y;
+		double last_y;
+		uint32_t place;
+	};
+	UninitializedVector<Run> runs;
 	std::vector<Block> blocks;
 	//! Lanes of the last block that are taken
 	uint32_t taken = RUNS_AT_ONCE;
 	std::vector<Ranges> groups;
 	std::vector<Item> items;
+	//! Number of each item's first block
+	std::vector<uint32_t> first_blocks;
 	std::vector<Box> boxes;
 	uint64_t vertices = 0;
 
-	//! A lane of the last block, for the next run of the last item
-	uint32_t AddRun();
+	//! Gives the runs to the last item; false where its box is too large for steps
+	bool EndItem();
 	//! Ranges of many blocks, and addresses in place of numbers
 	void Finish();
 
 private:
-	void AddBlock();
-	void MoveLanes(uint32_t first);
 	static Ranges NoRanges();
 };
 
 AreaScan::Ranges AreaScan::Share::NoRanges() {
 	Ranges none;
-	for (auto &column : none.least) {
-		std::fill(std::begin(column), std::end(column), INFINITY);
+	for (uint32_t lane = 0; lane < RUNS_AT_ONCE; lane++) {
+		none.min_y[lane] = none.min_x[lane] = MOST_STEPS;
+		none.max_y[lane] = none.max_x[lane] = LEAST_STEP;
 	}
 	return none;
-}
-
-void AreaScan::Share::AddBlock() {
-	blocks.push_back(Block {NoRanges(), {}, {}, {}, {}});
-	taken = 0;
-}
-
-inline uint32_t AreaScan::Share::AddRun() {
-	auto &item = items.back();
-	if (taken == RUNS_AT_ONCE) {
-		// What began in a block of others moves on to its own
-		const bool moves = item.block_count == 1 && item.lanes != ALL_LANES;
-		AddBlock();
-		if (moves) {
-			MoveLanes(static_cast<uint32_t>(__builtin_ctz(item.lanes)));
-			item.lanes = (1u << taken) - 1;
-		}
-		item.block_count = moves ? 1 : item.block_count + 1;
-		item.first_block = static_cast<uint32_t>(blocks.size() - item.block_count);
-	} else if (item.block_count == 0) {
-		item.block_count = 1;
-		item.first_block = static_cast<uint32_t>(blocks.size() - 1);
-	}
-	item.lanes |= 1u << taken;
-	return taken++;
-}
-
-//! From the last block but one to the last
-void AreaScan::Share::MoveLanes(uint32_t first) {
-	Block &from = blocks[blocks.size() - 2], &to = blocks.back();
-	for (uint32_t lane = first; lane < RUNS_AT_ONCE; lane++, taken++) {
-		for (size_t i = 0; i < Ranges::COLUMNS; i++) {
-			std::swap(from.ranges.least[i][lane], to.ranges.least[i][taken]);
-		}
-		to.place[taken] = from.place[lane];
-		to.min_x[taken] = from.min_x[lane];
-		to.first_y[taken] = from.first_y[lane];
-		to.last_y[taken] = from.last_y[lane];
-	}
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,12 +117,34 @@ uint32_t TwoBits(Masks masks) {
 	return (static_cast<uint32_t>(masks[0]) & 1) | (static_cast<uint32_t>(masks[1]) & 2);
 #endif
 }
-uint32_t FourBits(FloatMasks masks) {
+bool AllFour(FloatMasks masks) {
 #ifdef __SSE2__
-	return static_cast<uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(masks)));
+	return _mm_movemask_ps(reinterpret_cast<__m128>(masks)) == 15;
+#elif defined(__aarch64__)
+	return vminvq_u32(reinterpret_cast<uint32x4_t>(masks)) != 0;
 #else
-	const FloatMasks bits = masks & FloatMasks {1, 2, 4, 8};
-	return static_cast<uint32_t>(bits[0] | bits[1] | bits[2] | bits[3]);
+	return (masks[0] & masks[1] & masks[2] & masks[3]) != 0;
+#endif
+}
+constexpr Shorts LANE_BITS {1, 2, 4, 8, 16, 32, 64, 128};
+
+//! Bits 0 to 7 for the first lanes, 8 to 15 for the second
+uint32_t SixteenBits(Shorts low, Shorts high) {
+#ifdef __SSE2__
+	return static_cast<uint32_t>(
+	    _mm_movemask_epi8(_mm_packs_epi16(reinterpret_cast<__m128i>(low), reinterpret_cast<__m128i>(high))));
+#else
+	low &= LANE_BITS;
+	high &= LANE_BITS << 8;
+#ifdef __aarch64__
+	return vaddvq_u16(reinterpret_cast<uint16x8_t>(low | high));
+#else
+	uint32_t bits = 0;
+	for (size_t i = 0; i < 8; i++) {
+		bits |= static_cast<uint16_t>(low[i] | high[i]);
+	}
+	return bits;
+#endif
 #endif
 }
 
@@ -155,6 +153,38 @@ T Load(const void *from) {
 	T value;
 	std::memcpy(&value, from, sizeof(value));
 	return value;
+}
+
+//! Coordinates in steps of a box: monotone, whatever they are
+struct Steps {
+	struct Two {
+		int16_t of[2];
+	};
+	static Two Rounded(Lanes at) {
+		at += Lanes {LEAST_STEP, LEAST_STEP};
+		return Two {
+		    {static_cast<int16_t>(static_cast<int32_t>(at[0])), static_cast<int16_t>(static_cast<int32_t>(at[1]))}};
+	}
+	//! So many from the least to the most: one less than there are, as what is rounded may come out above
+	static constexpr double COUNT = MOST_STEPS - LEAST_STEP - 1;
+
+	Lanes least;
+	Lanes per_unit;
+
+	//! Of what is inside
+	Two Inside(Lanes at) const {
+		return Rounded((at - least) * per_unit);
+	}
+	Two Of(Lanes at) const {
+		at = (at - least) * per_unit;
+		at = at > 0 ? at : Lanes {0, 0};
+		at = at < COUNT ? at : Lanes {COUNT, COUNT};
+		return Rounded(at);
+	}
+};
+
+Shorts All(int16_t value) {
+	return Shorts {value, value, value, value, value, value, value, value};
 }
 
 //! Where consecutive vertices are, seen from a point: bit 2i tells whether vertex i is right of it, bit 2i + 1 whether it is
@@ -170,40 +200,13 @@ struct Vertices {
 	bool odd; // one is not finite, or repeats the one before
 };
 
-//! Of eight runs, a bit for each
-struct Crossing {
-	uint32_t odd;
-	uint32_t looks;
-};
-
-//! The numbers of the bits that are set, one byte each
-struct BitNumbers {
-	uint64_t of[256];
-
-	constexpr BitNumbers() : of() {
-		for (uint32_t mask = 0; mask < 256; mask++) {
-			uint32_t count = 0;
-			for (uint32_t bit = 0; bit < 8; bit++) {
-				if (mask >> bit & 1) {
-					of[mask] |= static_cast<uint64_t>(bit) << 8 * count++;
-				}
-			}
-		}
-	}
-};
-#ifdef __SSE2__
-constexpr BitNumbers BIT_NUMBERS;
-#endif
+//! Which of eight a ray towards +x can meet
+template <class RANGES>
+Shorts Meeting(const RANGES &ranges, Shorts x, Shorts y) {
+	return (Load<Shorts>(ranges.min_y) <= y) & (Load<Shorts>(ranges.max_y) >= y) & (Load<Shorts>(ranges.max_x) >= x);
+}
 
 } // namespace
-
-//! At least so many, and eight more; never fewer, as those beyond are not looked at
-inline void AreaScan::Lookup::Pairs::Fit(size_t most) {
-	if (things.size() < most + RUNS_AT_ONCE) {
-		things.resize(2 * (most + RUNS_AT_ONCE));
-		owners.resize(things.size());
-	}
-}
 
 //! Registers of 16 bytes, as every machine has them
 struct AreaScan::Narrow {
@@ -215,48 +218,6 @@ struct AreaScan::Narrow {
 		*cells = static_cast<uint32_t>(cell);
 		*points = point;
 		return used[cell / 64] >> cell % 64 & 1;
-	}
-
-	//! Numbers from `first` on; room for eight more than there are
-	static inline void Count(uint32_t first, uint32_t count, uint32_t owner, uint32_t *things, uint32_t *owners) {
-		for (uint32_t i = 0; i < count; i++) {
-			things[i] = first + i;
-			owners[i] = owner;
-		}
-	}
-	//! Which of eight are not above `most`: a bit for each
-	static inline uint32_t Meeting(const Ranges &ranges, const float *most) {
-		FloatMasks low {-1, -1, -1, -1}, high = low;
-		for (size_t i = 0; i < Ranges::COLUMNS; i++) {
-			const Floats here {most[i], most[i], most[i], most[i]};
-			low &= Load<Floats>(ranges.least[i]) <= here;
-			high &= Load<Floats>(ranges.least[i] + 4) <= here;
-		}
-		return FourBits(low) | FourBits(high) << 4;
-	}
-	//! Of those that meet, the ones that are crossed an odd number of times, and the ones that have to be looked at: all edges
-	//! of a run that is right of the point are crossed as often, but for twos, as a line from its first vertex to its last
-	static inline Crossing CrossingOf(const Block &block, const float *most, float y, uint32_t lanes) {
-		const uint32_t meeting = Meeting(block.ranges, most + 1) & lanes;
-		Crossing result {0, meeting};
-		for (uint32_t mask = meeting; mask != 0; mask &= mask - 1) {
-			const auto lane = static_cast<uint32_t>(__builtin_ctz(mask));
-			const float first = block.first_y[lane], last = block.last_y[lane];
-			const bool sure = (block.min_x[lane] > most[0]) & (first != y) & (last != y);
-			result.looks ^= static_cast<uint32_t>(sure) << lane;
-			result.odd |= static_cast<uint32_t>(sure & ((first > y) != (last > y))) << lane;
-		}
-		return result;
-	}
-	//! Of eight things those that have a bit, and how many
-	static inline uint32_t Pick(const uint32_t *from, uint32_t mask, uint32_t owner, uint32_t *things,
-	                            uint32_t *owners) {
-		uint32_t count = 0;
-		for (; mask != 0; mask &= mask - 1) {
-			things[count] = from[__builtin_ctz(mask)];
-			owners[count++] = owner;
-		}
-		return count;
 	}
 
 	static inline Sides SidesOf(const uint8_t *at, uint32_t count, const Vec2 &p) {
@@ -303,6 +264,27 @@ static bool IsWide() {
 	return wide && !AreaScan::only_narrow;
 }
 
+namespace {
+
+//! The numbers of those of four bits that are set, one byte each
+struct BitNumbers {
+	int32_t of[16];
+
+	constexpr BitNumbers() : of() {
+		for (int32_t mask = 0; mask < 16; mask++) {
+			int32_t count = 0;
+			for (int32_t bit = 0; bit < 4; bit++) {
+				if (mask >> bit & 1) {
+					of[mask] |= bit << 8 * count++;
+				}
+			}
+		}
+	}
+};
+constexpr BitNumbers BIT_NUMBERS;
+
+} // namespace
+
 //! Registers of 32 bytes
 struct AreaScan::Wide {
 	static constexpr uint32_t POINTS = 4;
@@ -323,54 +305,11 @@ struct AreaScan::Wide {
 		const __m128i words = _mm_i32gather_epi32(reinterpret_cast<const int *>(used), _mm_srli_epi32(all, 5), 4);
 		const __m128i bits = _mm_sllv_epi32(words, _mm_andnot_si128(all, _mm_set1_epi32(31)));
 		const auto mask = static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(bits)));
-		const __m128i order = _mm_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(BIT_NUMBERS.of[mask])));
+		const __m128i order = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(BIT_NUMBERS.of[mask]));
 		const __m128i kept = _mm_castps_si128(_mm_permutevar_ps(_mm_castsi128_ps(all), order));
 		_mm_storeu_si128(reinterpret_cast<__m128i *>(cells), kept);
 		_mm_storeu_si128(reinterpret_cast<__m128i *>(points),
 		                 _mm_add_epi32(order, _mm_set1_epi32(static_cast<int32_t>(point))));
-		return static_cast<uint32_t>(__builtin_popcount(mask));
-	}
-
-	VIBESPATIAL_WIDE static inline uint32_t Bits(__m256 masks) {
-		return static_cast<uint32_t>(_mm256_movemask_ps(masks));
-	}
-	VIBESPATIAL_WIDE static inline uint32_t Meeting(const Ranges &ranges, const float *most) {
-		const __m256 a = _mm256_cmp_ps(_mm256_loadu_ps(ranges.least[0]), _mm256_set1_ps(most[0]), _CMP_LE_OQ);
-		const __m256 b = _mm256_cmp_ps(_mm256_loadu_ps(ranges.least[1]), _mm256_set1_ps(most[1]), _CMP_LE_OQ);
-		const __m256 c = _mm256_cmp_ps(_mm256_loadu_ps(ranges.least[2]), _mm256_set1_ps(most[2]), _CMP_LE_OQ);
-		return Bits(_mm256_and_ps(a, _mm256_and_ps(b, c)));
-	}
-	VIBESPATIAL_WIDE static inline Crossing CrossingOf(const Block &block, const float *most, float y, uint32_t lanes) {
-		const uint32_t meeting = Meeting(block.ranges, most + 1) & lanes;
-		const __m256 here = _mm256_set1_ps(y);
-		const __m256 first = _mm256_loadu_ps(block.first_y), last = _mm256_loadu_ps(block.last_y);
-		const __m256 right = _mm256_cmp_ps(_mm256_loadu_ps(block.min_x), _mm256_set1_ps(most[0]), _CMP_GT_OQ);
-		const __m256 apart =
-		    _mm256_and_ps(_mm256_cmp_ps(first, here, _CMP_NEQ_OQ), _mm256_cmp_ps(last, here, _CMP_NEQ_OQ));
-		const __m256 across =
-		    _mm256_xor_ps(_mm256_cmp_ps(first, here, _CMP_GT_OQ), _mm256_cmp_ps(last, here, _CMP_GT_OQ));
-		const uint32_t sure = meeting & Bits(_mm256_and_ps(right, apart));
-		return Crossing {sure & Bits(across), meeting & ~sure};
-	}
-	VIBESPATIAL_WIDE static inline void Store(__m256i numbers, uint32_t *to) {
-		_mm256_storeu_si256(reinterpret_cast<__m256i *>(to), numbers);
-	}
-	VIBESPATIAL_WIDE static inline void Count(uint32_t first, uint32_t count, uint32_t owner, uint32_t *things,
-	                                          uint32_t *owners) {
-		const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-		uint32_t i = 0;
-		do { // most often once
-			Store(_mm256_add_epi32(_mm256_set1_epi32(static_cast<int32_t>(first + i)), numbers), things + i);
-			Store(_mm256_set1_epi32(static_cast<int32_t>(owner)), owners + i);
-			i += 8;
-		} while (i < count);
-	}
-	VIBESPATIAL_WIDE static inline uint32_t Pick(const uint32_t *from, uint32_t mask, uint32_t owner, uint32_t *things,
-	                                             uint32_t *owners) {
-		const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(BIT_NUMBERS.of[mask])));
-		const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
-		Store(_mm256_permutevar8x32_epi32(all, order), things);
-		Store(_mm256_set1_epi32(static_cast<int32_t>(owner)), owners);
 		return static_cast<uint32_t>(__builtin_popcount(mask));
 	}
 
@@ -409,6 +348,93 @@ struct AreaScan::Wide {
 		return Vertices {range, _mm256_movemask_pd(odd) != 0};
 	}
 };
+#elif defined(__aarch64__)
+#define VIBESPATIAL_WIDE
+
+static bool IsWide() {
+	return !AreaScan::only_narrow;
+}
+
+//! Instructions that vectors of the compiler do not lead to
+struct AreaScan::Wide {
+	static constexpr uint32_t POINTS = 4;
+
+	static inline uint32x4_t Places(const double *at, double first, double per, uint32_t last) {
+		// Conversions round towards zero and stop at the ends of their ranges
+		const float64x2_t low = vmulq_n_f64(vsubq_f64(vld1q_f64(at), vdupq_n_f64(first)), per);
+		const float64x2_t high = vmulq_n_f64(vsubq_f64(vld1q_f64(at + 2), vdupq_n_f64(first)), per);
+		const uint32x4_t all = vqmovn_high_u64(vqmovn_u64(vcvtq_u64_f64(low)), vcvtq_u64_f64(high));
+		return vminq_u32(all, vdupq_n_u32(last));
+	}
+	static inline uint32_t UsedCells(const PointGrid &grid, const uint64_t *used, const double *x, const double *y,
+	                                 uint32_t point, uint32_t *cells, uint32_t *points) {
+		const uint32x4_t columns = Places(x + point, grid.min_x, grid.columns_per_x, grid.last_column);
+		const uint32x4_t rows = Places(y + point, grid.min_y, grid.rows_per_y, grid.last_row);
+		uint32_t all[POINTS];
+		vst1q_u32(all, vmlaq_n_u32(columns, rows, grid.last_column + 1));
+		uint32_t count = 0;
+#pragma GCC unroll 4
+		for (uint32_t i = 0; i < POINTS; i++) {
+			cells[count] = all[i];
+			points[count] = point + i;
+			count += used[all[i] / 64] >> all[i] % 64 & 1;
+		}
+		return count;
+	}
+
+	static inline uint16x8_t Joined(uint32x4_t low, uint32x4_t high) {
+		return vuzp1q_u16(vreinterpretq_u16_u32(low), vreinterpretq_u16_u32(high));
+	}
+	static inline Sides SidesOfRun(const uint8_t *at, const Vec2 &p) {
+		const float64x2_t here {p.x, p.y};
+		auto coordinates = reinterpret_cast<const double *>(at);
+		uint64x2_t above[RUN_EDGES + 1], same = vdupq_n_u64(0);
+#pragma GCC unroll 9
+		for (uint32_t i = 0; i <= RUN_EDGES; i++) {
+			const float64x2_t vertex = vld1q_f64(coordinates + 2 * i);
+			above[i] = vcgtq_f64(vertex, here);
+			same = vorrq_u64(same, vceqq_f64(vertex, here));
+		}
+		uint16x8_t four[2];
+#pragma GCC unroll 2
+		for (uint32_t i = 0; i < 2; i++) {
+			const uint64x2_t *of = above + 4 * i;
+			four[i] = Joined(vuzp1q_u32(vreinterpretq_u32_u64(of[0]), vreinterpretq_u32_u64(of[1])),
+			                 vuzp1q_u32(vreinterpretq_u32_u64(of[2]), vreinterpretq_u32_u64(of[3])));
+		}
+		const uint8x16_t bits {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+		uint8x16_t sums = vandq_u8(vuzp1q_u8(vreinterpretq_u8_u16(four[0]), vreinterpretq_u8_u16(four[1])), bits);
+		sums = vpaddq_u8(sums, sums);
+		sums = vpaddq_u8(sums, sums);
+		sums = vpaddq_u8(sums, sums);
+		const uint64_t first = vgetq_lane_u16(vreinterpretq_u16_u8(sums), 0);
+		const uint64_t last = (vgetq_lane_u64(above[RUN_EDGES], 0) & 1) | (vgetq_lane_u64(above[RUN_EDGES], 1) & 2);
+		return Sides {first | last << 2 * RUN_EDGES, vmaxvq_u32(vreinterpretq_u32_u64(same)) != 0};
+	}
+
+	static inline Vertices ReadRun(const uint8_t *at) {
+		auto coordinates = reinterpret_cast<const double *>(at);
+		float64x2_t before = vld1q_f64(coordinates), min = before, max = before;
+		uint64x2_t repeated = vdupq_n_u64(0);
+#pragma GCC unroll 4
+		for (uint32_t i = 2; i <= 2 * RUN_EDGES; i += 4) {
+			const float64x2_t vertex = vld1q_f64(coordinates + i), next = vld1q_f64(coordinates + i + 2);
+			const uint64x2_t same = vceqq_f64(vertex, before), same_next = vceqq_f64(next, vertex);
+			repeated = vorrq_u64(repeated, vandq_u64(vzip1q_u64(same, same_next), vzip2q_u64(same, same_next)));
+			// NaN where one of both is
+			min = vminq_f64(min, vminq_f64(vertex, next));
+			max = vmaxq_f64(max, vmaxq_f64(vertex, next));
+			before = next;
+		}
+		LaneRange range;
+		range.min = min;
+		range.max = max;
+		const float64x2_t rest = vaddq_f64(vsubq_f64(min, min), vsubq_f64(max, max));
+		return Vertices {range, vmaxvq_u32(vreinterpretq_u32_u64(repeated)) != 0 || !(vaddvq_f64(rest) == 0)};
+	}
+};
+#else
+#define VIBESPATIAL_NARROW
 #endif
 
 //! For VisitWkb
@@ -425,11 +451,13 @@ struct AreaScan::Reader {
 		plain = (code == POLYGON_CODE || code == MULTIPOLYGON_CODE) && size < Place::MAX_BEGIN;
 	}
 	void Part(vibe::Family) {
-		if (!share.items.empty() && share.items.back().block_count > 1) {
-			share.taken = RUNS_AT_ONCE;
-		}
-		share.items.push_back(Item {wkb, nullptr, nullptr, 0, 0, row, 0});
+		End();
+		share.items.push_back(Item {{}, {}, wkb, nullptr, nullptr, row, 0, 0});
 		share.boxes.push_back(Box::Empty());
+	}
+	//! Of the item before, where there is one
+	void End() {
+		plain = plain && (share.items.empty() || share.EndItem());
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
 		share.vertices += count;
@@ -437,7 +465,7 @@ struct AreaScan::Reader {
 		if (!plain) {
 			return;
 		}
-#ifdef __SSE2__
+#ifndef VIBESPATIAL_NARROW
 		if (IsWide()) {
 			ReadWide(count, coords);
 			return;
@@ -451,27 +479,22 @@ private:
 	inline __attribute__((always_inline)) void ReadRing(uint32_t count, const uint8_t *coords) {
 		LaneRange whole;
 		bool odd = false;
+		const size_t before = share.runs.size();
+		share.runs.resize(before + (count + RUN_EDGES - 2) / RUN_EDGES);
+		auto next = share.runs.data() + before;
 		for (uint32_t first = 0; first + 1 < count; first += RUN_EDGES) {
 			const uint32_t edges = std::min(RUN_EDGES, count - 1 - first);
 			const uint8_t *at = coords + first * VERTEX_BYTES;
 			const Vertices run = edges == RUN_EDGES ? LANES::ReadRun(at) : Narrow::Read(at, edges);
 			whole.Add(run.range);
 			odd |= run.odd;
-			const Floats least = -Above(-run.range.min[1], run.range.max[0], run.range.max[1], -run.range.min[0]);
-			const uint32_t lane = share.AddRun();
-			auto &block = share.blocks.back();
-			for (size_t i = 0; i < Ranges::COLUMNS; i++) {
-				block.ranges.least[i][lane] = least[i];
-			}
-			block.place[lane] = Place::Of(static_cast<size_t>(at - wkb), edges);
-			block.min_x[lane] = least[3];
-			block.first_y[lane] = static_cast<float>(LoadLanes(at)[1]);
-			block.last_y[lane] = static_cast<float>(LoadLanes(at + edges * VERTEX_BYTES)[1]);
+			*next++ = Share::Run {run.range, LoadLanes(at)[1], LoadLanes(at + edges * VERTEX_BYTES)[1],
+			                      Place::Of(static_cast<size_t>(at - wkb), edges)};
 		}
 		share.boxes.back().Add(Box {whole.min[0], whole.min[1], whole.max[0], whole.max[1]});
 		plain = !odd;
 	}
-#ifdef __SSE2__
+#ifndef VIBESPATIAL_NARROW
 	__attribute__((flatten)) VIBESPATIAL_WIDE void ReadWide(uint32_t count, const uint8_t *coords) {
 		ReadRing<Wide>(count, coords);
 	}
@@ -482,14 +505,68 @@ private:
 	}
 };
 
+bool AreaScan::Share::EndItem() {
+	auto &item = items.back();
+	const Box &box = boxes.back();
+	const auto count = static_cast<uint32_t>(runs.size());
+	first_blocks.push_back(0);
+	if (count == 0) {
+		return true;
+	}
+	const Lanes least {box.min_x, box.min_y}, extent = Lanes {box.max_x, box.max_y} - least;
+	if (!(extent[0] + extent[1] < INFINITY)) {
+		return false;
+	}
+	Lanes per_unit = Lanes {Steps::COUNT, Steps::COUNT} / extent;
+	per_unit = per_unit < DBL_MAX ? per_unit : Lanes {DBL_MAX, DBL_MAX};
+	const Steps steps {least, per_unit};
+	const Steps steps_of_y {{least[1], least[1]}, {per_unit[1], per_unit[1]}};
+	std::memcpy(item.least, &least, sizeof(least));
+	std::memcpy(item.steps, &per_unit, sizeof(per_unit));
+	// Few share the last block with those before
+	if (count > RUNS_AT_ONCE - taken) {
+		taken = RUNS_AT_ONCE;
+	}
+	const uint32_t first_lane = taken % RUNS_AT_ONCE;
+	first_blocks.back() = static_cast<uint32_t>(blocks.size()) - (first_lane != 0);
+	item.block_count = (count + RUNS_AT_ONCE - 1) / RUNS_AT_ONCE;
+	item.lanes = ALL_LANES;
+	if (item.block_count == 1) {
+		item.lanes = ((1u << count) - 1) << first_lane;
+	}
+	for (auto &run : runs) {
+		if (taken == RUNS_AT_ONCE) {
+			blocks.push_back(Block {NoRanges(), {}, {}, {}});
+			taken = 0;
+		}
+		auto &block = blocks.back();
+		const auto min = steps.Inside(run.range.min), max = steps.Inside(run.range.max);
+		const auto ends = steps_of_y.Inside(Lanes {run.first_y, run.last_y});
+		block.ranges.min_x[taken] = min.of[0];
+		block.ranges.min_y[taken] = min.of[1];
+		block.ranges.max_x[taken] = max.of[0];
+		block.ranges.max_y[taken] = max.of[1];
+		block.first_y[taken] = ends.of[0];
+		block.last_y[taken] = ends.of[1];
+		block.place[taken] = run.place;
+		taken++;
+	}
+	if (item.block_count > 1) {
+		taken = RUNS_AT_ONCE;
+	}
+	runs.clear();
+	return true;
+}
+
 void AreaScan::Share::Finish() {
 	size_t group_count = 0;
 	for (auto &item : items) {
 		group_count += item.block_count > BLOCKS_TO_GROUP ? item.block_count / RUNS_AT_ONCE + 1 : 0;
 	}
 	groups.reserve(group_count);
-	for (auto &item : items) {
-		item.blocks = blocks.data() + item.first_block;
+	for (size_t i = 0; i < items.size(); i++) {
+		auto &item = items[i];
+		item.blocks = blocks.data() + first_blocks[i];
 		if (item.block_count <= BLOCKS_TO_GROUP) {
 			continue;
 		}
@@ -499,12 +576,15 @@ void AreaScan::Share::Finish() {
 			if (lane == 0) {
 				groups.push_back(NoRanges());
 			}
-			for (size_t i = 0; i < Ranges::COLUMNS; i++) {
-				const auto &least = item.blocks[block].ranges.least[i];
-				groups.back().least[i][lane] = *std::min_element(least, least + RUNS_AT_ONCE);
-			}
+			auto &group = groups.back();
+			const auto &ranges = item.blocks[block].ranges;
+			group.min_y[lane] = *std::min_element(ranges.min_y, ranges.min_y + RUNS_AT_ONCE);
+			group.max_y[lane] = *std::max_element(ranges.max_y, ranges.max_y + RUNS_AT_ONCE);
+			group.max_x[lane] = *std::max_element(ranges.max_x, ranges.max_x + RUNS_AT_ONCE);
 		}
 	}
+	runs = {};
+	first_blocks = {};
 }
 
 std::atomic<bool> AreaScan::only_narrow {false};
@@ -541,7 +621,12 @@ std::unique_ptr<AreaScan> AreaScan::Build(const std::vector<JoinRow> &rows, Para
 				plain = false;
 			}
 		}
-		share.Finish();
+		reader.End();
+		if (reader.plain) {
+			share.Finish();
+		} else {
+			plain = false;
+		}
 	});
 	if (!plain) {
 		return nullptr;
@@ -662,124 +747,116 @@ inline __attribute__((always_inline)) void AreaScan::FindCandidates(Lookup &look
 	for (size_t k = 0; k < count; k++) {
 		__builtin_prefetch(&cell_begin[cells[k]]);
 	}
-	// Lists instead of loops in loops: how long those are cannot be foretold
-	Floats here[POINTS_AT_ONCE];
 	size_t most = 0;
 	for (size_t k = 0; k < count; k++) {
-		const Vec2 p {x[points[k]], y[points[k]]};
-		here[k] = Above(p.x, p.y, -p.x, -p.y);
 		__builtin_prefetch(&entries[cell_begin[cells[k]]]);
 		most += cell_begin[cells[k] + 1] - cell_begin[cells[k]];
 	}
-	auto &boxes = lookup.boxes;
-	boxes.Fit(most);
-	uint32_t *const numbers = boxes.things.data(), *const owners = boxes.owners.data();
+	if (lookup.meetings.size() <= most) {
+		lookup.meetings.resize(2 * most + 1);
+	}
+	auto next = lookup.meetings.data();
 	const uint32_t *const begins = cell_begin.data();
-	size_t total = 0;
-	for (uint32_t k = 0; k < count; k++) {
-		const uint32_t first = begins[cells[k]], some = begins[cells[k] + 1] - first;
-		LANES::Count(first, some, k, numbers + total, owners + total);
-		total += some;
-	}
-	if (lookup.candidates.size() <= most) {
-		lookup.candidates.resize(2 * most + 1);
-	}
-	Candidate *next = lookup.candidates.data();
 	const Entry *const all = entries.data();
-	const Item *const first_item = items.data();
-	for (size_t k = 0; k < total; k++) {
-		const Entry &entry = all[numbers[k]];
-		const Floats at = here[owners[k]];
-		next->item = first_item + entry.item;
-		next->point = points[owners[k]];
-		next->odd = next->on = false;
-		std::memcpy(next->most, &at, sizeof(at));
-		next += FourBits(Load<Floats>(entry.least) <= at) == 15;
+	for (size_t k = 0; k < count; k++) {
+		const uint32_t number = points[k];
+		const Floats here = Above(Lanes {x[number], y[number]});
+		const Entry *entry = all + begins[cells[k]], *const end = all + begins[cells[k] + 1];
+		do {
+			*next = Lookup::Meeting {entry->item, number};
+			next += AllFour(Load<Floats>(entry->least) <= here);
+		} while (++entry != end);
 	}
-	lookup.candidate_count = static_cast<size_t>(next - lookup.candidates.data());
-	for (auto candidate = lookup.candidates.data(); candidate < next; candidate++) {
-		__builtin_prefetch(candidate->item);
+	lookup.candidate_count = static_cast<size_t>(next - lookup.meetings.data());
+	for (auto meeting = lookup.meetings.data(); meeting < next; meeting++) {
+		__builtin_prefetch(&items[meeting->item]);
 	}
 }
 
-//! The runs that candidates compare: all, or those of the groups that a ray can meet
-template <class LANES>
-inline __attribute__((always_inline)) void AreaScan::FindRuns(Lookup &lookup) {
-	auto &runs = lookup.runs;
+inline __attribute__((always_inline)) void AreaScan::SetCandidates(Lookup &lookup, const double *x,
+                                                                   const double *y) const {
+	if (lookup.candidates.size() < lookup.candidate_count) {
+		lookup.candidates.resize(2 * lookup.candidate_count);
+	}
+	Candidate *const candidates = lookup.candidates.data();
+	const auto *const meetings = lookup.meetings.data();
+	const Item *const first_item = items.data();
+	const size_t count = lookup.candidate_count;
 	size_t most = 0;
-	for (size_t number = 0; number < lookup.candidate_count; number++) {
-		const Item &item = *lookup.candidates[number].item;
-		auto at = item.groups ? reinterpret_cast<const uint8_t *>(item.groups)
-		                      : reinterpret_cast<const uint8_t *>(item.blocks);
+	for (size_t number = 0; number < count; number++) {
+		const uint32_t point = meetings[number].point;
+		const Item &item = first_item[meetings[number].item];
+		const auto at = Steps {Load<Lanes>(item.least), Load<Lanes>(item.steps)}.Of(Lanes {x[point], y[point]});
+		candidates[number] = Candidate {&item, point, 0, false, at.of[0], at.of[1]};
+		auto first = item.groups ? reinterpret_cast<const uint8_t *>(item.groups)
+		                         : reinterpret_cast<const uint8_t *>(item.blocks);
 		for (uint32_t line = 0; line < PREFETCHED_LINES; line++) {
-			__builtin_prefetch(at + line * LINE_BYTES);
+			__builtin_prefetch(first + line * LINE_BYTES);
 		}
 		most += item.block_count;
 	}
-	runs.Fit(most);
-	lookup.looks.Fit(most * RUNS_AT_ONCE);
-	uint32_t *const things = runs.things.data(), *const owners = runs.owners.data();
-	size_t count = 0;
-	for (uint32_t number = 0; number < lookup.candidate_count; number++) {
-		const auto &candidate = lookup.candidates[number];
-		const Item &item = *candidate.item;
-		if (!item.groups) {
-			LANES::Count(0, item.block_count, number, things + count, owners + count);
-			count += item.block_count;
-			continue;
-		}
-		for (uint32_t first = 0; first < item.block_count; first += RUNS_AT_ONCE) {
-			uint32_t numbers[RUNS_AT_ONCE];
-			std::iota(numbers, numbers + RUNS_AT_ONCE, first);
-			const uint32_t mask = LANES::Meeting(item.groups[first / RUNS_AT_ONCE], candidate.most + 1);
-			count += LANES::Pick(numbers, mask, number, things + count, owners + count);
-		}
+	if (lookup.looks.size() < most * RUNS_AT_ONCE) {
+		lookup.looks.resize(2 * most * RUNS_AT_ONCE);
 	}
-	runs.count = count;
 }
 
-template <class LANES>
-inline __attribute__((always_inline)) void AreaScan::FindLooks(Lookup &lookup, const double *y) {
-	const auto &runs = lookup.runs;
+//! Of the runs that a ray can meet, those that are right of the point are crossed as often, but for twos, as a line from the first
+//! vertex to the last; the others have to be looked at
+inline __attribute__((always_inline)) void AreaScan::FindLooks(Lookup &lookup) {
+	auto next = lookup.looks.data();
 	Candidate *const candidates = lookup.candidates.data();
-	uint32_t *const things = lookup.looks.things.data(), *const owners = lookup.looks.owners.data();
-	size_t count = 0;
-	for (size_t i = 0; i < runs.count; i++) {
-		const uint32_t number = runs.owners[i];
+	const auto count = static_cast<uint32_t>(lookup.candidate_count);
+	for (uint32_t number = 0; number < count; number++) {
 		auto &candidate = candidates[number];
 		const Item &item = *candidate.item;
-		const Block &block = item.blocks[runs.things[i]];
-		const auto crossing =
-		    LANES::CrossingOf(block, candidate.most, static_cast<float>(y[candidate.point]), item.lanes);
-		candidate.odd ^= static_cast<bool>(__builtin_parity(crossing.odd));
-		count += LANES::Pick(block.place, crossing.looks, number, things + count, owners + count);
+		const Shorts x = All(candidate.x), y = All(candidate.y), own = (All(item.lanes) & LANE_BITS) != 0;
+		uint32_t crossings = 0;
+		auto compare = [&](const Block &block) {
+			const Shorts first = Load<Shorts>(block.first_y), last = Load<Shorts>(block.last_y);
+			const Shorts meeting = Meeting(block.ranges, x, y) & own;
+			const Shorts sure = (Load<Shorts>(block.ranges.min_x) > x) & (first != y) & (last != y);
+			const Shorts across = (first > y) ^ (last > y);
+			const uint32_t bits = SixteenBits(meeting & sure & across, meeting & ~sure);
+			crossings ^= bits;
+			for (uint32_t mask = bits >> RUNS_AT_ONCE; mask != 0; mask &= mask - 1) {
+				const uint32_t place = block.place[__builtin_ctz(mask)];
+				*next++ = Lookup::Look {place, number};
+				const uint8_t *edges = item.wkb + Place::Begin(place);
+				for (uint32_t line = 0; line <= RUN_EDGES * VERTEX_BYTES; line += LINE_BYTES) {
+					__builtin_prefetch(edges + line);
+				}
+			}
+		};
+		if (!item.groups) {
+			const Block *block = item.blocks, *const end = block + item.block_count;
+			do {
+				compare(*block);
+			} while (++block != end);
+		} else {
+			for (uint32_t first = 0; first < item.block_count; first += RUNS_AT_ONCE) {
+				uint32_t mask = SixteenBits(Meeting(item.groups[first / RUNS_AT_ONCE], x, y), Shorts {});
+				for (; mask != 0; mask &= mask - 1) {
+					compare(item.blocks[first + static_cast<uint32_t>(__builtin_ctz(mask))]);
+				}
+			}
+		}
+		candidate.crossings = static_cast<uint16_t>(crossings & ALL_LANES);
 	}
-	lookup.looks.count = count;
+	lookup.look_count = static_cast<size_t>(next - lookup.looks.data());
 }
 
 template <class LANES>
 inline __attribute__((always_inline)) void AreaScan::LookAt(Lookup &lookup, const double *x, const double *y) {
-	const auto &looks = lookup.looks;
-	auto edges_of = [&](size_t i) {
-		return lookup.candidates[looks.owners[i]].item->wkb + Place::Begin(looks.things[i]);
-	};
-	auto prefetch = [&](size_t i) {
-		const uint8_t *edges = edges_of(i);
-		for (uint32_t line = 0; line <= RUN_EDGES * VERTEX_BYTES; line += LINE_BYTES) {
-			__builtin_prefetch(edges + line);
-		}
-	};
-	for (size_t i = 0; i < std::min(looks.count, LOOKS_AHEAD); i++) {
-		prefetch(i);
-	}
+	const auto *const looks = lookup.looks.data();
+	const size_t look_count = lookup.look_count;
+	Candidate *const candidates = lookup.candidates.data();
 	constexpr uint64_t RIGHT = 0x5555555555555555ULL;
-	lookup.open.resize(std::max(lookup.open.size(), looks.count + 1));
+	lookup.open.resize(std::max(lookup.open.size(), look_count + 1));
 	Open *next = lookup.open.data();
-	for (size_t i = 0; i < looks.count; i++) {
-		prefetch(std::min(i + LOOKS_AHEAD, looks.count - 1));
-		const uint8_t *edges = edges_of(i);
-		const uint32_t count = Place::Count(looks.things[i]);
-		auto &candidate = lookup.candidates[looks.owners[i]];
+	for (size_t i = 0; i < look_count; i++) {
+		auto &candidate = candidates[looks[i].candidate];
+		const uint8_t *edges = candidate.item->wkb + Place::Begin(looks[i].place);
+		const uint32_t count = Place::Count(looks[i].place);
 		const Vec2 p {x[candidate.point], y[candidate.point]};
 		const Sides sides = count == RUN_EDGES ? LANES::SidesOfRun(edges, p) : Narrow::SidesOf(edges, count + 1, p);
 		// Of the edges that pass the point's y, those right of it are crossed and those left of it are not. The others, and
@@ -788,21 +865,22 @@ inline __attribute__((always_inline)) void AreaScan::LookAt(Lookup &lookup, cons
 		const uint64_t passing = (sides.bits ^ sides.bits >> 2) >> 1 & all;
 		const uint64_t crossed = passing & sides.bits & sides.bits >> 2;
 		const uint64_t open = passing & ~crossed & (sides.bits | sides.bits >> 2);
-		candidate.odd ^= !sides.same & static_cast<bool>(__builtin_parityll(crossed));
+		candidate.crossings ^= static_cast<uint16_t>(sides.same ? 0 : crossed);
 		next->edges = edges;
-		next->candidate = looks.owners[i];
+		next->candidate = looks[i].candidate;
 		next->bits = static_cast<uint32_t>(sides.same ? all : open);
 		next += next->bits != 0;
 	}
 	for (const Open *open = lookup.open.data(); open < next; open++) {
 		auto &candidate = lookup.candidates[open->candidate];
-		vibe::RayCounter counter {Vec2 {x[candidate.point], y[candidate.point]}, candidate.odd, candidate.on};
+		vibe::RayCounter counter {Vec2 {x[candidate.point], y[candidate.point]},
+		                          static_cast<bool>(__builtin_parity(candidate.crossings)), candidate.on};
 		for (uint32_t bits = open->bits; bits != 0 && !counter.on; bits &= bits - 1) {
 			const uint8_t *edge = open->edges + static_cast<uint32_t>(__builtin_ctz(bits)) / 2 * VERTEX_BYTES;
 			const Lanes a = LoadLanes(edge), b = LoadLanes(edge + VERTEX_BYTES);
 			counter.Add(Vec2 {a[0], a[1]}, Vec2 {b[0], b[1]});
 		}
-		candidate.odd = counter.odd;
+		candidate.crossings = counter.odd;
 		candidate.on = counter.on;
 	}
 }
@@ -833,7 +911,7 @@ void AreaScan::Find(const Lookup &lookup, FoundRows &found) {
 		next->point = candidate.point;
 		next->row = candidate.item->row;
 		next->location = candidate.on ? vibe::LOC_BOUNDARY : vibe::LOC_INTERIOR;
-		next += candidate.on | candidate.odd;
+		next += candidate.on | __builtin_parity(candidate.crossings);
 	}
 	auto count = static_cast<size_t>(next - begin);
 	bool parts = false;
@@ -853,16 +931,16 @@ inline __attribute__((always_inline)) void AreaScan::LocateAll(const double *x, 
 	for (size_t begin = 0; begin < count; begin += POINTS_AT_ONCE) {
 		FindCandidates<LANES>(lookup, x, y, static_cast<uint32_t>(begin),
 		                      static_cast<uint32_t>(std::min(count, begin + POINTS_AT_ONCE)));
-		FindRuns<LANES>(lookup);
-		FindLooks<LANES>(lookup, y);
+		SetCandidates(lookup, x, y);
+		FindLooks(lookup);
 		LookAt<LANES>(lookup, x, y);
 		Find(lookup, found);
 		lookup.tests += lookup.candidate_count;
-		lookup.nanoseconds += NANOSECONDS_PER_TEST * lookup.candidate_count + NANOSECONDS_PER_LOOK * lookup.looks.count;
+		lookup.nanoseconds += NANOSECONDS_PER_TEST * lookup.candidate_count + NANOSECONDS_PER_LOOK * lookup.look_count;
 	}
 }
 
-#ifdef __SSE2__
+#ifndef VIBESPATIAL_NARROW
 __attribute__((flatten)) VIBESPATIAL_WIDE void AreaScan::LocateWide(const double *x, const double *y, size_t count,
                                                                     FoundRows &found, Lookup &lookup) const {
 	LocateAll<Wide>(x, y, count, found, lookup);
@@ -870,7 +948,7 @@ __attribute__((flatten)) VIBESPATIAL_WIDE void AreaScan::LocateWide(const double
 #endif
 
 void AreaScan::Locate(const double *x, const double *y, size_t count, FoundRows &found, Lookup &lookup) const {
-#ifdef __SSE2__
+#ifndef VIBESPATIAL_NARROW
 	if (IsWide()) {
 		LocateWide(x, y, count, found, lookup);
 		return;

@@ -57,20 +57,21 @@ public:
 
 	private:
 		friend class AreaScan;
-		//! Numbers of things, and of what they are for
-		struct Pairs {
-			UninitializedVector<uint32_t> things;
-			UninitializedVector<uint32_t> owners;
-			size_t count = 0;
-
-			void Fit(size_t most);
+		//! Edges to look at for candidates
+		struct Look {
+			uint32_t place;
+			uint32_t candidate;
+		};
+		//! Items whose box a point is in
+		struct Meeting {
+			uint32_t item;
+			uint32_t point;
 		};
 		size_t candidate_count = 0;
+		size_t look_count = 0;
+		UninitializedVector<Meeting> meetings;
 		UninitializedVector<Candidate> candidates;
-		//! Boxes for points, runs to compare and edges to look at for candidates
-		Pairs boxes;
-		Pairs runs;
-		Pairs looks;
+		UninitializedVector<Look> looks;
 		UninitializedVector<Open> open;
 	};
 	//! The rows in which each point is interior or on the boundary, points in order; replaces what was found before
@@ -91,31 +92,36 @@ public:
 
 private:
 	static constexpr uint32_t RUNS_AT_ONCE = 8;
-	//! Of eight runs, or eight blocks of them: min_y, -max_x and -max_y, rounded outward, which is what a ray towards +x can meet.
-	//! Those that are not used are met by none.
-	struct Ranges {
-		static constexpr size_t COLUMNS = 3;
-		float least[COLUMNS][RUNS_AT_ONCE];
+	//! Where something lies in an item's box, from its least (-32768) to its most (32767) coordinate, rounded down: what is less
+	//! there is less, and what is equal may be either
+	typedef int16_t Step;
+	//! Of eight runs, or eight blocks of them. Those that are not used are met by no ray.
+	struct alignas(64) Ranges {
+		Step min_y[RUNS_AT_ONCE];
+		Step max_y[RUNS_AT_ONCE];
+		Step max_x[RUNS_AT_ONCE];
+		Step min_x[RUNS_AT_ONCE];
 	};
 	//! Eight runs: consecutive edges of a ring
 	struct Block {
 		Ranges ranges;
+		//! y of the first vertex and of the last
+		Step first_y[RUNS_AT_ONCE];
+		Step last_y[RUNS_AT_ONCE];
 		uint32_t place[RUNS_AT_ONCE];
-		//! What may spare a look at the edges: min_x, rounded down, and y of the first vertex and of the last
-		float min_x[RUNS_AT_ONCE];
-		float first_y[RUNS_AT_ONCE];
-		float last_y[RUNS_AT_ONCE];
 	};
 	//! A polygon: a row, or a part of one
-	struct Item {
+	struct alignas(64) Item {
+		//! Steps are so many for each unit from the least coordinates on
+		double least[2];
+		double steps[2];
 		const uint8_t *wkb;
 		const Block *blocks;
 		const Ranges *groups; // of eight blocks each, where there are many
-		uint32_t first_block;
-		uint32_t block_count;
 		uint32_t row;
+		uint32_t block_count : 24;
 		//! Those of the first block that are its own, a bit for each: small items share one
-		uint32_t lanes;
+		uint32_t lanes : 8;
 	};
 	//! Where the first vertex of a run is in the row's bytes, and how many edges it has
 	struct Place {
@@ -144,9 +150,12 @@ private:
 	struct Candidate {
 		const Item *item;
 		uint32_t point;
-		bool odd;      // so many crossings
-		bool on;       // the boundary
-		float most[4]; // x, y, -x and -y, rounded up
+		//! Bits that crossings flip: so many of them are odd as there are bits
+		uint16_t crossings;
+		bool on; // the boundary
+		//! The point
+		Step x;
+		Step y;
 	};
 	//! Edges that have to be asked one by one: bit 2i for edge i
 	struct Open {
@@ -161,10 +170,8 @@ private:
 	struct Wide;
 	template <class LANES>
 	void FindCandidates(Lookup &lookup, const double *x, const double *y, uint32_t begin, uint32_t end) const;
-	template <class LANES>
-	static void FindRuns(Lookup &lookup);
-	template <class LANES>
-	static void FindLooks(Lookup &lookup, const double *y);
+	void SetCandidates(Lookup &lookup, const double *x, const double *y) const;
+	static void FindLooks(Lookup &lookup);
 	template <class LANES>
 	static void LookAt(Lookup &lookup, const double *x, const double *y);
 	template <class LANES>
