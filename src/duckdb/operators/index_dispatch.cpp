@@ -56,26 +56,39 @@ unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t 
 	return make_uniq<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
 }
 
-std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel) {
-	auto begin = Clock::now();
+DispatchEvent IndexDispatch::BeginEvent(idx_t rows) {
 	auto event = NewEvent("box_index");
 	event.selected = ToText(decision.selected);
 	event.reason = decision.reason;
-	event.rows = count;
-	unique_ptr<BoxTree> tree;
-	auto done = [&](const char *actual) {
-		event.actual = actual;
-		event.total_ms = MillisecondsSince(begin);
-		if (mode != ExecutionMode::CPU) {
-			DispatchLog::Get().Add(event);
-		}
-		lock_guard<mutex> guard(lock);
-		built++;
-		fallbacks += event.fallback;
-		last = event;
-	};
+	event.rows = rows;
+	return event;
+}
+
+void IndexDispatch::EndEvent(DispatchEvent &event, const char *actual, double milliseconds) {
+	event.actual = actual;
+	event.total_ms = milliseconds;
+	if (mode != ExecutionMode::CPU) {
+		DispatchLog::Get().Add(event);
+	}
+	lock_guard<mutex> guard(lock);
+	built++;
+	fallbacks += event.fallback;
+	last = event;
+}
+
+void IndexDispatch::NoteIndex(idx_t rows, double milliseconds) {
+	auto event = BeginEvent(rows);
+	EndEvent(event, "cpu", milliseconds);
+}
+
+std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel) {
+	auto begin = Clock::now();
+	auto event = BeginEvent(count);
 	// A tree of nothing is no work for a device
-	if (decision.selected == ExecutionMode::GPU && count > 0) {
+	if (count == 0) {
+		event.reason = "nothing to index";
+	} else {
+		unique_ptr<BoxTree> tree;
 		try {
 			tree = BuildOnDevice(boxes, count, parallel, event);
 		} catch (const Exception &) {
@@ -83,21 +96,18 @@ std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t cou
 		} catch (const std::exception &error) {
 			event.reason = error.what();
 			if (mode == ExecutionMode::GPU) {
-				done("none");
+				EndEvent(event, "none", MillisecondsSince(begin));
 				FailOnDevice("build the index", event.reason);
 			}
 			event.fallback = true;
 		}
 		if (tree) {
-			done("gpu");
+			EndEvent(event, "gpu", MillisecondsSince(begin));
 			return std::unique_ptr<BoxTree>(tree.release());
 		}
 	}
-	if (decision.selected == ExecutionMode::GPU && count == 0) {
-		event.reason = "nothing to index";
-	}
 	auto result = std::make_unique<BoxTree>(boxes, count, parallel);
-	done("cpu");
+	EndEvent(event, "cpu", MillisecondsSince(begin));
 	return result;
 }
 

@@ -18,9 +18,14 @@ public:
 	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu: what is done before
 	//! that needs none
 	void Decide(idx_t rows);
-	//! The whole tree, or that of a part of the build side; any thread, several at a time. In mode auto the CPU does what the
-	//! device cannot; in mode gpu that is an IOException.
+	bool IsForDevice() const {
+		return decision.selected == vibespatial::ExecutionMode::GPU;
+	}
+	//! Where a device was decided for: the whole tree, or that of a part of the build side; any thread, several at a time. In mode
+	//! auto the CPU does what the device cannot; in mode gpu that is an IOException.
 	std::unique_ptr<vibespatial::BoxTree> Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel);
+	//! Where it was not: the CPU engine has indexed so many rows, with a tree or without one
+	void NoteIndex(idx_t rows, double milliseconds);
 
 	//! Where one was decided for
 	bool DeviceIsUp() const;
@@ -33,6 +38,8 @@ public:
 	static string DescribePlan(ClientContext &context, idx_t rows);
 
 private:
+	vibespatial::DispatchEvent BeginEvent(idx_t rows);
+	void EndEvent(vibespatial::DispatchEvent &event, const char *actual, double milliseconds);
 	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,
 	                                               vibespatial::Parallel &parallel, vibespatial::DispatchEvent &event);
 	//! When the scan began

@@ -83,8 +83,10 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	if (for_device) {
 		index->KeepForDevice();
 	}
-	index->SetTreeBuilder(
-	    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
+	if (dispatch.IsForDevice()) {
+		index->SetTreeBuilder(
+		    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
+	}
 	index->Build(parallel);
 	index->SetTreeBuilder(nullptr);
 	index->SetInvite([&](const std::shared_ptr<vibespatial::SharedWork> &work) { threads.Invite(work); });
@@ -93,6 +95,9 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	index->SetCellMemory(free_memory / 2);
 	CountMemory();
 	seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+	if (!dispatch.IsForDevice()) {
+		dispatch.NoteIndex(count, 1000 * seconds);
+	}
 }
 
 void SpatialBuild::CountMemory() {

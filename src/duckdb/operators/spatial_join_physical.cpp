@@ -240,8 +240,9 @@ public:
 	unique_ptr<SpatialBuild> build;
 	unique_ptr<SpatialPartitions> partitions;
 	unique_ptr<SpatialGroups> groups;
-	//! The probe side is scanned by fewer threads than there are, and points are collected for others to help with
-	bool collects = false;
+	//! Points may be collected for other threads to help with, and are: fewer threads scan the probe side than there are
+	bool may_collect = false;
+	atomic<bool> collects {false};
 
 	// What happened, for EXPLAIN ANALYZE
 	idx_t built_rows = 0;
@@ -520,7 +521,8 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		    [&](vibespatial::Parallel &parallel) { global.partitions->CutBuild(parallel, std::move(global.rows)); });
 		return SinkFinalizeType::READY;
 	}
-	global.collects = OnlyCounts() && probe_keys.size() == 1 && !deterministic && global.threads.Count() > 1 &&
+	global.may_collect = OnlyCounts() && probe_keys.size() == 1 && !deterministic && global.threads.Count() > 1;
+	global.collects = global.may_collect &&
 	                  children[0].get().estimated_cardinality / DEFAULT_ROW_GROUP_SIZE < global.threads.Count() / 2;
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
@@ -576,6 +578,8 @@ public:
 			device->Finalize();
 		}
 		RunCollected(global);
+		// This thread has nothing left to scan, and time for what others have
+		global.collects = global.may_collect;
 		lock_guard<mutex> guard(global.lock);
 		if (groups) {
 			global.groups->Combine(*groups);

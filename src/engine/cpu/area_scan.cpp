@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cfloat>
 #include <cmath>
+#include <numeric>
 #ifdef __SSE2__
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -38,6 +39,7 @@ static constexpr uint32_t PREFETCHED_LINES = 4;
 static constexpr double CELLS_PER_BOX = 8;
 static constexpr double MAX_CELLS = 1 << 20;
 static constexpr double ENTRIES_PER_BOX = 16;
+static constexpr size_t BANDS_PER_THREAD = 2;
 
 //! A Step's range
 static constexpr int16_t LEAST_STEP = INT16_MIN;
@@ -649,11 +651,11 @@ std::unique_ptr<AreaScan> AreaScan::Build(const std::vector<JoinRow> &rows, Para
 	for (auto &item : scan->items) {
 		polygons.rows.push_back(item.row);
 	}
-	return scan->SetGrid() ? std::move(scan) : nullptr;
+	return scan->SetGrid(parallel) ? std::move(scan) : nullptr;
 }
 
 //! Columns and rows are monotone in x and y, whatever the extent: a point in a box is in one of its cells
-bool AreaScan::SetGrid() {
+bool AreaScan::SetGrid(Parallel &parallel) {
 	const auto &boxes = polygons.boxes;
 	Box all = Box::Empty();
 	for (auto &box : boxes) {
@@ -695,34 +697,51 @@ bool AreaScan::SetGrid() {
 			return false;
 		}
 	}
-	const size_t columns = size_t(grid.last_column) + 1;
-	cell_begin.assign(columns * (size_t(grid.last_row) + 1) + 1, 0);
-	auto visit = [&](const Extent &extent, const auto &use) {
-		for (uint32_t row = extent.row; row < extent.row + extent.rows; row++) {
+	// Threads have bands of rows. They count down from the end of each cell to its beginning, from the last item to the first, so that each
+	// cell has its items in order.
+	const size_t columns = size_t(grid.last_column) + 1, rows = size_t(grid.last_row) + 1, cell_count = columns * rows;
+	const size_t bands = std::min(rows, BANDS_PER_THREAD * parallel.Threads());
+	cell_begin.resize(cell_count + 1);
+	std::vector<uint32_t> band_entries(bands + 1, 0);
+	auto visit = [&](size_t band, const Extent &extent, const auto &use) {
+		const size_t first = std::max<size_t>(rows * band / bands, extent.row);
+		const size_t end = std::min<size_t>(rows * (band + 1) / bands, extent.row + extent.rows);
+		for (size_t row = first; row < end; row++) {
 			const size_t begin = row * columns + extent.column;
 			for (size_t cell = begin; cell < begin + extent.columns; cell++) {
 				use(cell);
 			}
 		}
 	};
-	for (auto &extent : extents) {
-		visit(extent, [&](size_t cell) { cell_begin[cell + 1]++; });
+	parallel.For(bands, [&](size_t band) {
+		const auto begin = cell_begin.data() + rows * band / bands * columns;
+		const auto end = cell_begin.data() + rows * (band + 1) / bands * columns;
+		std::fill(begin, end, 0);
+		for (auto &extent : extents) {
+			visit(band, extent, [&](size_t cell) { cell_begin[cell]++; });
+		}
+		std::partial_sum(begin, end, begin);
+		band_entries[band + 1] = *(end - 1);
+	});
+	std::partial_sum(band_entries.begin(), band_entries.end(), band_entries.begin());
+	entries.resize(band_entries.back());
+	item_boxes.reserve(boxes.size());
+	for (auto &exact : boxes) {
+		const auto box = vibe::NodeBox::Of(exact);
+		item_boxes.push_back(ItemBox {{box.min_x, box.min_y, -box.max_x, -box.max_y}});
 	}
-	for (size_t i = 1; i < cell_begin.size(); i++) {
-		cell_begin[i] += cell_begin[i - 1];
-	}
-	entries.resize(cell_begin.back());
-	// From the last to the first, so that each cell has its items in order
-	for (size_t i = boxes.size(); i-- > 0;) {
-		const auto box = vibe::NodeBox::Of(boxes[i]);
-		const Entry entry {{box.min_x, box.min_y, -box.max_x, -box.max_y}, static_cast<uint32_t>(i)};
-		visit(extents[i], [&](size_t cell) { entries[--cell_begin[cell + 1]] = entry; });
-	}
-	// What was counted down to the beginning of each cell is one place too far
-	cell_begin.erase(cell_begin.begin());
-	cell_begin.push_back(static_cast<uint32_t>(entries.size()));
-	used_cells.assign(cell_begin.size() / 64 + 1, 0);
-	for (size_t cell = 0; cell + 1 < cell_begin.size(); cell++) {
+	cell_begin.back() = band_entries.back();
+	parallel.For(bands, [&](size_t band) {
+		const size_t first = rows * band / bands * columns, end = rows * (band + 1) / bands * columns;
+		for (size_t cell = first; cell < end; cell++) {
+			cell_begin[cell] += band_entries[band];
+		}
+		for (size_t i = boxes.size(); i-- > 0;) {
+			visit(band, extents[i], [&](size_t cell) { entries[--cell_begin[cell]] = static_cast<uint32_t>(i); });
+		}
+	});
+	used_cells.assign(cell_count / 64 + 1, 0);
+	for (size_t cell = 0; cell < cell_count; cell++) {
 		used_cells[cell / 64] |= static_cast<uint64_t>(cell_begin[cell + 1] > cell_begin[cell]) << cell % 64;
 	}
 	return true;
@@ -757,14 +776,15 @@ inline __attribute__((always_inline)) void AreaScan::FindCandidates(Lookup &look
 	}
 	auto next = lookup.meetings.data();
 	const uint32_t *const begins = cell_begin.data();
-	const Entry *const all = entries.data();
+	const uint32_t *const all = entries.data();
+	const ItemBox *const item_box = item_boxes.data();
 	for (size_t k = 0; k < count; k++) {
 		const uint32_t number = points[k];
 		const Floats here = Above(Lanes {x[number], y[number]});
-		const Entry *entry = all + begins[cells[k]], *const end = all + begins[cells[k] + 1];
+		const uint32_t *entry = all + begins[cells[k]], *const end = all + begins[cells[k] + 1];
 		do {
-			*next = Lookup::Meeting {entry->item, number};
-			next += AllFour(Load<Floats>(entry->least) <= here);
+			*next = Lookup::Meeting {*entry, number};
+			next += AllFour(Load<Floats>(item_box[*entry].least) <= here);
 		} while (++entry != end);
 	}
 	lookup.candidate_count = static_cast<size_t>(next - lookup.meetings.data());
@@ -960,8 +980,8 @@ void AreaScan::Locate(const double *x, const double *y, size_t count, FoundRows 
 size_t AreaScan::MemoryUsage() const {
 	size_t bytes = items.capacity() * sizeof(Item) + polygons.rows.capacity() * sizeof(uint32_t) +
 	               polygons.boxes.capacity() * sizeof(Box) + cell_begin.capacity() * sizeof(uint32_t) +
-	               entries.capacity() * sizeof(Entry) + used_cells.capacity() * sizeof(uint64_t) +
-	               shares.capacity() * sizeof(Share);
+	               entries.capacity() * sizeof(uint32_t) + item_boxes.capacity() * sizeof(ItemBox) +
+	               used_cells.capacity() * sizeof(uint64_t) + shares.capacity() * sizeof(Share);
 	for (auto &share : shares) {
 		bytes += share.blocks.capacity() * sizeof(Block) + share.groups.capacity() * sizeof(Ranges);
 	}

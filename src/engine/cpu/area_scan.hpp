@@ -141,10 +141,9 @@ private:
 	//! What one step reads of its rows
 	struct Share;
 	struct Reader;
-	//! The box of an item in a cell: min_x, min_y, -max_x and -max_y, rounded outward
-	struct Entry {
+	//! The box of an item: min_x, min_y, -max_x and -max_y, rounded outward
+	struct alignas(16) ItemBox {
 		float least[4];
-		uint32_t item;
 	};
 	//! A point in the box of an item
 	struct Candidate {
@@ -165,7 +164,7 @@ private:
 	};
 
 	AreaScan();
-	bool SetGrid();
+	bool SetGrid(Parallel &parallel);
 	struct Narrow;
 	struct Wide;
 	template <class LANES>
@@ -182,13 +181,14 @@ private:
 
 	std::vector<Share> shares;
 	std::vector<Item> items;
+	std::vector<ItemBox> item_boxes;
 	Polygons polygons;
 	PointGrid grid {};
 	//! One bit for each cell that has entries: most points may fall where there are none
 	std::vector<uint64_t> used_cells;
-	//! Entries of cell c are [cell_begin[c], cell_begin[c + 1])
+	//! Items whose box meets cell c are those of [cell_begin[c], cell_begin[c + 1])
 	std::vector<uint32_t> cell_begin;
-	UninitializedVector<Entry> entries;
+	UninitializedVector<uint32_t> entries;
 };
 
 } // namespace vibespatial

@@ -169,8 +169,8 @@ Box JoinCondition::Reach(const JoinRow &row, double part) const {
 JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p,
                      size_t threads, std::function<void()> poll)
     : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {},
-      cell_work(std::make_shared<SharedWork>(threads, poll)),
-      area_work(std::make_shared<SharedWork>(threads, std::move(poll))) {
+      cell_work(std::make_shared<SharedWork>(threads, poll)), area_work(std::make_shared<SharedWork>(threads, poll)),
+      tree_work(std::make_shared<SharedWork>(threads, std::move(poll))) {
 	for (auto &term : condition.any_of) {
 		if (term.kind == JoinTerm::RELATE) {
 			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
@@ -335,9 +335,13 @@ void JoinIndex::Build(Parallel &parallel) {
 	} else {
 		ReadRows(boxes, parallel);
 	}
-	tree = build_tree ? build_tree(boxes.data(), boxes.size())
-	                  : std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
-	if (keep_boxes) {
+	if (build_tree) {
+		tree = build_tree(boxes.data(), boxes.size());
+	} else if (!area_scan) {
+		tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
+	}
+	ready_tree = tree.get();
+	if (keep_boxes || !tree) {
 		item_boxes = std::move(boxes);
 	}
 	if (!all_points && count <= MAX_ROWS_WITH_SHAPES) {
@@ -350,6 +354,20 @@ void JoinIndex::Build(Parallel &parallel) {
 		cells_refused = true;
 		areas_refused = true;
 	}
+}
+
+const BoxTree &JoinIndex::Tree() {
+	if (auto ready = ready_tree.load(std::memory_order_acquire)) {
+		return *ready;
+	}
+	tree_work->Run([this](Parallel &parallel) {
+		if (invite) {
+			invite(tree_work);
+		}
+		tree = std::make_unique<BoxTree>(item_boxes.data(), item_boxes.size(), parallel);
+		ready_tree.store(tree.get(), std::memory_order_release);
+	});
+	return *tree;
 }
 
 const ShapeView *JoinIndex::CachedShape(uint32_t row) const {
@@ -556,9 +574,12 @@ uint32_t JoinIndex::PointAnswers() const {
 
 size_t JoinIndex::MemoryUsage() const {
 	size_t bytes = rows.capacity() * sizeof(JoinRow) + limits.capacity() * sizeof(double) +
-	               (tree ? tree->MemoryUsage() : 0) + part_row.capacity() * sizeof(uint32_t) +
-	               points.capacity() * sizeof(Vec2) + empties.capacity() * sizeof(uint32_t) +
-	               shapes.capacity() * sizeof(void *) + shape_bytes + item_boxes.capacity() * sizeof(Box);
+	               part_row.capacity() * sizeof(uint32_t) + points.capacity() * sizeof(Vec2) +
+	               empties.capacity() * sizeof(uint32_t) + shapes.capacity() * sizeof(void *) + shape_bytes +
+	               item_boxes.capacity() * sizeof(Box);
+	if (auto ready = ready_tree.load(std::memory_order_acquire)) {
+		bytes += ready->MemoryUsage();
+	}
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		bytes += ready->MemoryUsage() + (others ? others->MemoryUsage() : 0);
 	}
@@ -569,9 +590,12 @@ size_t JoinIndex::MemoryUsage() const {
 }
 
 std::string JoinIndex::Describe() const {
-	std::string text = part_row.empty() ? "tree" : "tree of parts";
+	std::string text;
+	if (ready_tree.load(std::memory_order_acquire)) {
+		text = part_row.empty() ? "tree" : "tree of parts";
+	}
 	if (auto ready = ready_areas.load(std::memory_order_acquire)) {
-		text += ", areas as they are in " + std::to_string(ready->CellCount()) + " cells";
+		text += (text.empty() ? "" : ", ") + ("areas as they are in " + std::to_string(ready->CellCount())) + " cells";
 	}
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		auto &figures = ready->GetFigures();
@@ -862,7 +886,7 @@ void JoinProbe::FindCandidates(size_t current) {
 		box = Grow(box, limit);
 	}
 	auto row_count = static_cast<uint32_t>(index.rows.size());
-	index.tree->Visit(box, [&](uint32_t item) {
+	index.Tree().Visit(box, [&](uint32_t item) {
 		uint32_t build_row = item < row_count ? item : index.part_row[item - row_count];
 		candidates.push_back(build_row);
 		__builtin_prefetch(&index.rows[build_row]);

@@ -100,7 +100,8 @@ public:
 	void SetTreeBuilder(TreeBuilder builder) {
 		build_tree = std::move(builder);
 	}
-	//! Reads all rows and builds the tree. Points that are expected by then are prepared for. Throws GeometryError.
+	//! Reads all rows and builds the tree, unless only points may come, which do without. Points that are expected by then are
+	//! prepared for. Throws GeometryError.
 	void Build(Parallel &parallel);
 
 	//! Cells make points in areas nearly free. They are built when the points that came, or will come, would cost more
@@ -167,6 +168,8 @@ private:
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	//! Notes the first time
 	bool IsAskedAgain(uint32_t row) const;
+	//! Built now, where it was not
+	const BoxTree &Tree();
 	//! The cells, when they are there or it is time to build them
 	const CellIndex *Cells();
 	const CellIndex *CellsFrom(double cost_without);
@@ -196,6 +199,7 @@ private:
 	vibe::Box bounds = vibe::Box::Empty();
 	TreeBuilder build_tree;
 	std::unique_ptr<BoxTree> tree;
+	std::atomic<const BoxTree *> ready_tree {nullptr};
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
 	std::vector<uint32_t> part_row;
 	bool keep_boxes = false;
@@ -231,6 +235,7 @@ private:
 	//! Who was invited may come when the index is gone
 	std::shared_ptr<SharedWork> cell_work;
 	std::shared_ptr<SharedWork> area_work;
+	std::shared_ptr<SharedWork> tree_work;
 };
 
 //! One thread's probes: a tile of rows at a time
