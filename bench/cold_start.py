@@ -106,6 +106,7 @@ def main():
             "disk cache": (lambda: warm_cache, dict(VIBESPATIAL_KERNEL_SOURCE="auto")),
             "compiled, empty cache": (lambda: pathlib.Path(tempfile.mkdtemp(dir=work)), dict(VIBESPATIAL_KERNEL_SOURCE="jit")),
         }
+        sources["release pack, mode auto"] = (lambda: work / "empty", dict(VIBESPATIAL_KERNEL_SOURCE="pack", VIBESPATIAL_EXECUTION_MODE="auto"))
         sources["(CPU engine)"] = (lambda: work / "empty", dict(VIBESPATIAL_EXECUTION_MODE="cpu"))
         in_use = "at once, GPU in use"
         keep_none = "SET vibe_cache = '0'"
@@ -131,7 +132,7 @@ def main():
         for (name, when), found in rows.items():
             cells = [f"{median(column):.0f}" for column in zip(*found)]
             say(f"| {name} | {when} | " + " | ".join(cells[:4]) + f" | {cells[4]} / {cells[5]} |")
-        del sources["(CPU engine)"]
+        del sources["(CPU engine)"], sources["release pack, mode auto"]
         say("")
 
         say("| all kernels, fresh process | ready after, ms (total wall of loading or compiling) |")

@@ -79,6 +79,16 @@ def timed(run, *arguments):
     return value, time.perf_counter() - wall, time.process_time() - cpu
 
 
+def timed_again(run, *arguments, seconds=0.5):
+    """As timed(), the medians of as many runs as begin within so many seconds: a process that was idle while others worked wakes slowly."""
+    begin = time.perf_counter()
+    value, *times = timed(run, *arguments)
+    runs = [times]
+    while time.perf_counter() - begin < seconds:
+        runs.append(timed(run, *arguments)[1:])
+    return value, *(statistics.median(column) for column in zip(*runs))
+
+
 class Engine:
     """The parent's end of one engine's process, started when it is needed. There, `serve` takes a pipe, the engine's name and the
     arguments; for every case from the pipe it sends "ready" once the tables are there, and then what it found."""

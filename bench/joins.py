@@ -24,7 +24,7 @@ import pyarrow
 import pyarrow.parquet
 
 from common import (ENGINES, EXTENSION, FILES, OURS, Engine, cell, circles, draw_lines, made_points, measure, open_duckdb, open_sedona, ratio,
-                    real_table, shared_data, spatial_path, timed)
+                    real_table, shared_data, spatial_path, timed_again)
 
 SIZES = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 50_000_000]
 POINT_TABLES = ("cities", "points", "million")
@@ -199,7 +199,7 @@ def serve(pipe, engine, folder, extension):
                 runner.load(name)
                 loaded.add(name)
             pipe.send("ready")
-            value, wall, cpu = timed(runner.run, case)
+            value, wall, cpu = timed_again(runner.run, case)
             pipe.send((tuple(int(number or 0) for number in value), wall, cpu))
         except Exception as error:  # whatever an engine throws is its answer
             pipe.send(f"{type(error).__name__}: {error}".splitlines()[0][:150])

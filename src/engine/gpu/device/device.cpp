@@ -185,8 +185,24 @@ void CudaEngine::BringUp() {
 		       " devices, numbered from 0");
 		return;
 	}
-	// Where there is a device, kernels will be wanted: the compilers' libraries are large and need not wait for the context
-	opening_libraries = BackgroundThread([this] {
+	int major = 0, minor = 0;
+	status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options.device);
+	if (status == cudaSuccess) {
+		status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, options.device);
+	}
+	if (status != cudaSuccess) {
+		absent(std::string("the device: ") + cudaGetErrorString(status));
+		return;
+	}
+	found.capability = major * 10 + minor;
+	// Where there is a device, kernels will be wanted: they are looked up while the context is made, and the compilers' libraries,
+	// which are large, are opened. To start threads beside a scan takes milliseconds, which the context need not wait for.
+	opening_libraries = BackgroundThread([this, capability = found.capability] {
+		try {
+			precompiler.Start(capability);
+		} catch (const std::exception &exception) {
+			precompiler.Refuse(std::string("no thread for kernels: ") + exception.what());
+		}
 		const auto from = Clock::now();
 		libraries.Cccl();
 		const double spent = EndStep("start", "libraries", from);
@@ -198,12 +214,6 @@ void CudaEngine::BringUp() {
 		changed.notify_all();
 	});
 	try {
-		// Kernels are looked up while the context is made
-		int major = 0, minor = 0;
-		CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options.device), "the device");
-		CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, options.device), "the device");
-		found.capability = major * 10 + minor;
-		precompiler.Start(found.capability);
 		begin = Clock::now();
 		CheckCuda(cudaSetDevice(options.device), "the device");
 		CheckCuda(cudaFree(nullptr), "the device's context");
