@@ -318,7 +318,7 @@ TEST_CASE("cells: one area with very many edges", "[cell_index]") {
 }
 
 TEST_CASE("areas as they are: of any size, anywhere", "[cell_index]") {
-	// What is compared first is 65,535 steps of a box, whatever that is
+	// What is compared first is 65,534 steps of a box, whatever that is
 	for (const double scale : {5e-324, 1e-310, 1e-200, 1e-9, 1.0, 1e9, 1e100, 1e300}) {
 		for (const double offset : {0.0, 1.0, 1e6}) {
 			Areas areas;

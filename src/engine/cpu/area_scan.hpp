@@ -92,8 +92,8 @@ public:
 
 private:
 	static constexpr uint32_t RUNS_AT_ONCE = 8;
-	//! Where something lies in an item's box, from its least (-32768) to its most (32767) coordinate, rounded down: what is less
-	//! there is less, and what is equal may be either
+	//! Where something lies in an item's box, in 65,534 steps from its least coordinate to its most, rounded: what is less there is
+	//! less, and what is equal may be either
 	typedef int16_t Step;
 	//! Of eight runs, or eight blocks of them. Those that are not used are met by no ray.
 	struct alignas(64) Ranges {
