@@ -33,6 +33,7 @@ static constexpr size_t ROWS_PER_STEP = 128;
 //! Points that are looked up at once, so that their memory accesses overlap
 static constexpr size_t POINTS_AT_ONCE = 512;
 static constexpr uint32_t LINE_BYTES = 64;
+//! Of an item's ranges
 static constexpr uint32_t PREFETCHED_LINES = 4;
 
 //! Cells for each box, and the most entries for each before the cells are made coarser
@@ -128,6 +129,7 @@ bool AllFour(FloatMasks masks) {
 	return (masks[0] & masks[1] & masks[2] & masks[3]) != 0;
 #endif
 }
+
 constexpr Shorts LANE_BITS {1, 2, 4, 8, 16, 32, 64, 128};
 
 //! Bits 0 to 7 for the first lanes, 8 to 15 for the second

@@ -149,7 +149,7 @@ private:
 	struct Candidate {
 		const Item *item;
 		uint32_t point;
-		//! Bits that crossings flip: so many of them are odd as there are bits
+		//! Every crossing flips one bit, whichever: an odd number of bits is an odd number of crossings
 		uint16_t crossings;
 		bool on; // the boundary
 		//! The point

@@ -100,8 +100,8 @@ public:
 	void SetTreeBuilder(TreeBuilder builder) {
 		build_tree = std::move(builder);
 	}
-	//! Reads all rows and builds the tree, unless only points may come, which do without. Points that are expected by then are
-	//! prepared for. Throws GeometryError.
+	//! Reads all rows and builds the tree. Points that are expected by then are prepared for: where the areas are read for them, the
+	//! tree is left to the first row that asks for it. Throws GeometryError.
 	void Build(Parallel &parallel);
 
 	//! Cells make points in areas nearly free. They are built when the points that came, or will come, would cost more
