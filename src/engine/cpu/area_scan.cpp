@@ -2,7 +2,6 @@
 
 #include "engine/cpu/join.hpp"
 #include "geometry/wkb_visit.hpp"
-#include "vibe/box_node.h"
 
 #include <algorithm>
 #include <atomic>
@@ -32,12 +31,15 @@ static constexpr uint32_t MULTIPOLYGON_CODE = 6;
 static constexpr size_t ROWS_PER_STEP = 128;
 //! Points that are looked up at once, so that their memory accesses overlap
 static constexpr size_t POINTS_AT_ONCE = 512;
+static constexpr uint32_t POINTS_PER_STEP = 4;
 static constexpr uint32_t LINE_BYTES = 64;
 //! Of an item's ranges
 static constexpr uint32_t PREFETCHED_LINES = 4;
 
 //! Cells for each box, and the most entries for each before the cells are made coarser
-static constexpr double CELLS_PER_BOX = 8;
+static constexpr double CELLS_PER_BOX = 5;
+static constexpr uint32_t STEP_BITS = 8;
+static constexpr uint32_t STEPS_PER_CELL = 1 << STEP_BITS;
 static constexpr double MAX_CELLS = 1 << 20;
 static constexpr double ENTRIES_PER_BOX = 16;
 static constexpr size_t BANDS_PER_THREAD = 2;
@@ -53,20 +55,8 @@ static constexpr uint64_t NANOSECONDS_PER_LOOK = 30;
 namespace {
 
 typedef int64_t Masks __attribute__((vector_size(16)));
-typedef float Floats __attribute__((vector_size(16)));
-typedef int32_t FloatMasks __attribute__((vector_size(16)));
+typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef int16_t Shorts __attribute__((vector_size(16)));
-
-//! Floats above x, y, -x and -y: not always the next, which would take branches that cannot be foretold
-Floats Above(Lanes at) {
-	typedef float TwoFloats __attribute__((vector_size(8)));
-	constexpr float UNIT = FLT_EPSILON, LEAST = FLT_MIN, LOWEST = -FLT_MAX;
-	const auto two = __builtin_convertvector(at, TwoFloats);
-	Floats near = __builtin_shufflevector(two, -two, 0, 1, 2, 3);
-	near = near > LOWEST ? near : Floats {LOWEST, LOWEST, LOWEST, LOWEST};
-	const Floats size = near > 0 ? near : -near;
-	return near + (size * UNIT + LEAST);
-}
 
 } // namespace
 
@@ -120,35 +110,37 @@ uint32_t TwoBits(Masks masks) {
 	return (static_cast<uint32_t>(masks[0]) & 1) | (static_cast<uint32_t>(masks[1]) & 2);
 #endif
 }
-bool AllFour(FloatMasks masks) {
-#ifdef __SSE2__
-	return _mm_movemask_ps(reinterpret_cast<__m128>(masks)) == 15;
-#elif defined(__aarch64__)
-	return vminvq_u32(reinterpret_cast<uint32x4_t>(masks)) != 0;
-#else
-	return (masks[0] & masks[1] & masks[2] & masks[3]) != 0;
-#endif
-}
-
 constexpr Shorts LANE_BITS {1, 2, 4, 8, 16, 32, 64, 128};
 
-//! Bits 0 to 7 for the first lanes, 8 to 15 for the second
-uint32_t SixteenBits(Shorts low, Shorts high) {
-#ifdef __SSE2__
-	return static_cast<uint32_t>(
-	    _mm_movemask_epi8(_mm_packs_epi16(reinterpret_cast<__m128i>(low), reinterpret_cast<__m128i>(high))));
-#else
-	low &= LANE_BITS;
-	high &= LANE_BITS << 8;
+//! A bit for each of eight lanes that is set, and the number of the lowest; any where there is none
 #ifdef __aarch64__
-	return vaddvq_u16(reinterpret_cast<uint16x8_t>(low | high));
+constexpr uint32_t BITS_PER_LANE = 8;
 #else
-	uint32_t bits = 0;
+constexpr uint32_t BITS_PER_LANE = 1;
+#endif
+uint64_t SpreadBits(Shorts masks) {
+#ifdef __aarch64__
+	const uint8x8_t bytes = vmovn_u16(reinterpret_cast<uint16x8_t>(masks));
+	return vget_lane_u64(vreinterpret_u64_u8(bytes), 0) & 0x0101010101010101ULL;
+#elif defined(__SSE2__)
+	return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(reinterpret_cast<__m128i>(masks), __m128i {})));
+#else
+	uint64_t bits = 0;
 	for (size_t i = 0; i < 8; i++) {
-		bits |= static_cast<uint16_t>(low[i] | high[i]);
+		bits |= static_cast<uint64_t>(masks[i] & 1) << i;
 	}
 	return bits;
 #endif
+}
+uint32_t LowestLane(uint64_t bits) {
+	return static_cast<uint32_t>(__builtin_ctzll(bits | 1ULL << (8 * BITS_PER_LANE - 1))) / BITS_PER_LANE;
+}
+//! Whether the number of lanes that are set is odd
+uint16_t Parity(Shorts masks) {
+#ifdef __aarch64__
+	return vaddvq_u16(reinterpret_cast<uint16x8_t>(masks)) & 1;
+#else
+	return static_cast<uint16_t>(SpreadBits(masks));
 #endif
 }
 
@@ -212,16 +204,24 @@ Shorts Meeting(const RANGES &ranges, Shorts x, Shorts y) {
 
 } // namespace
 
+struct AreaScan::Located {
+	uint32_t cells[POINTS_AT_ONCE + POINTS_PER_STEP];
+	uint32_t points[POINTS_AT_ONCE + POINTS_PER_STEP];
+	uint32_t steps[POINTS_AT_ONCE + POINTS_PER_STEP];
+};
+
 //! Registers of 16 bytes, as every machine has them
 struct AreaScan::Narrow {
 	//! Points whose cells are found at once, and those of them in cells that are used: how many
 	static constexpr uint32_t POINTS = 1;
-	static inline uint32_t UsedCells(const PointGrid &grid, const uint64_t *used, const double *x, const double *y,
-	                                 uint32_t point, uint32_t *cells, uint32_t *points) {
-		const size_t cell = grid.CellOf(Vec2 {x[point], y[point]});
-		*cells = static_cast<uint32_t>(cell);
-		*points = point;
-		return used[cell / 64] >> cell % 64 & 1;
+	static inline uint32_t FindCells(const AreaScan &scan, const double *x, const double *y, uint32_t point,
+	                                 Located &located, size_t count) {
+		const auto place = scan.grid.PlaceOf(Vec2 {x[point], y[point]});
+		const uint32_t cell = (place.row >> STEP_BITS) * scan.columns + (place.column >> STEP_BITS);
+		located.cells[count] = cell;
+		located.points[count] = point;
+		located.steps[count] = place.column % STEPS_PER_CELL | place.row % STEPS_PER_CELL << STEP_BITS;
+		return scan.used_cells[cell / 64] >> cell % 64 & 1;
 	}
 
 	static inline Sides SidesOf(const uint8_t *at, uint32_t count, const Vec2 &p) {
@@ -291,7 +291,7 @@ constexpr BitNumbers BIT_NUMBERS;
 
 //! Registers of 32 bytes
 struct AreaScan::Wide {
-	static constexpr uint32_t POINTS = 4;
+	static constexpr uint32_t POINTS = POINTS_PER_STEP;
 
 	VIBESPATIAL_WIDE static inline __m128i Places(__m256d at, double first, double per, uint32_t last) {
 		at = _mm256_mul_pd(_mm256_sub_pd(at, _mm256_set1_pd(first)), _mm256_set1_pd(per));
@@ -299,22 +299,28 @@ struct AreaScan::Wide {
 		at = _mm256_min_pd(at, _mm256_set1_pd(static_cast<int32_t>(last)));
 		return _mm256_cvttpd_epi32(at);
 	}
-	VIBESPATIAL_WIDE static inline uint32_t UsedCells(const PointGrid &grid, const uint64_t *used, const double *x,
-	                                                  const double *y, uint32_t point, uint32_t *cells,
-	                                                  uint32_t *points) {
+	VIBESPATIAL_WIDE static inline uint32_t FindCells(const AreaScan &scan, const double *x, const double *y,
+	                                                  uint32_t point, Located &located, size_t count) {
+		const auto &grid = scan.grid;
 		const __m128i columns = Places(_mm256_loadu_pd(x + point), grid.min_x, grid.columns_per_x, grid.last_column);
 		const __m128i rows = Places(_mm256_loadu_pd(y + point), grid.min_y, grid.rows_per_y, grid.last_row);
-		const __m128i width = _mm_set1_epi32(static_cast<int32_t>(grid.last_column + 1));
-		const __m128i all = _mm_add_epi32(_mm_mullo_epi32(rows, width), columns);
-		const __m128i words = _mm_i32gather_epi32(reinterpret_cast<const int *>(used), _mm_srli_epi32(all, 5), 4);
+		const __m128i width = _mm_set1_epi32(static_cast<int32_t>(scan.columns));
+		const __m128i all =
+		    _mm_add_epi32(_mm_mullo_epi32(_mm_srli_epi32(rows, STEP_BITS), width), _mm_srli_epi32(columns, STEP_BITS));
+		const __m128i steps = _mm_blendv_epi8(_mm_slli_epi32(rows, STEP_BITS), columns, _mm_set1_epi32(255));
+		const auto used = reinterpret_cast<const int *>(scan.used_cells.data());
+		const __m128i words = _mm_i32gather_epi32(used, _mm_srli_epi32(all, 5), 4);
 		const __m128i bits = _mm_sllv_epi32(words, _mm_andnot_si128(all, _mm_set1_epi32(31)));
 		const auto mask = static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(bits)));
 		const __m128i order = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(BIT_NUMBERS.of[mask]));
-		const __m128i kept = _mm_castps_si128(_mm_permutevar_ps(_mm_castsi128_ps(all), order));
-		_mm_storeu_si128(reinterpret_cast<__m128i *>(cells), kept);
-		_mm_storeu_si128(reinterpret_cast<__m128i *>(points),
-		                 _mm_add_epi32(order, _mm_set1_epi32(static_cast<int32_t>(point))));
+		const __m128i points = _mm_add_epi32(order, _mm_set1_epi32(static_cast<int32_t>(point)));
+		_mm_storeu_si128(reinterpret_cast<__m128i *>(located.cells + count), Ordered(all, order));
+		_mm_storeu_si128(reinterpret_cast<__m128i *>(located.points + count), points);
+		_mm_storeu_si128(reinterpret_cast<__m128i *>(located.steps + count), Ordered(steps, order));
 		return static_cast<uint32_t>(__builtin_popcount(mask));
+	}
+	VIBESPATIAL_WIDE static inline __m128i Ordered(__m128i values, __m128i order) {
+		return _mm_castps_si128(_mm_permutevar_ps(_mm_castsi128_ps(values), order));
 	}
 
 	VIBESPATIAL_WIDE static inline Sides SidesOfRun(const uint8_t *at, const Vec2 &p) {
@@ -361,7 +367,7 @@ static bool IsWide() {
 
 //! Instructions that vectors of the compiler do not lead to
 struct AreaScan::Wide {
-	static constexpr uint32_t POINTS = 4;
+	static constexpr uint32_t POINTS = POINTS_PER_STEP;
 
 	static inline uint32x4_t Places(const double *at, double first, double per, uint32_t last) {
 		// Conversions round towards zero and stop at the ends of their ranges
@@ -370,20 +376,23 @@ struct AreaScan::Wide {
 		const uint32x4_t all = vqmovn_high_u64(vqmovn_u64(vcvtq_u64_f64(low)), vcvtq_u64_f64(high));
 		return vminq_u32(all, vdupq_n_u32(last));
 	}
-	static inline uint32_t UsedCells(const PointGrid &grid, const uint64_t *used, const double *x, const double *y,
-	                                 uint32_t point, uint32_t *cells, uint32_t *points) {
+	static inline uint32_t FindCells(const AreaScan &scan, const double *x, const double *y, uint32_t point,
+	                                 Located &located, size_t first) {
+		const auto &grid = scan.grid;
 		const uint32x4_t columns = Places(x + point, grid.min_x, grid.columns_per_x, grid.last_column);
 		const uint32x4_t rows = Places(y + point, grid.min_y, grid.rows_per_y, grid.last_row);
-		uint32_t all[POINTS];
-		vst1q_u32(all, vmlaq_n_u32(columns, rows, grid.last_column + 1));
-		uint32_t count = 0;
+		uint32_t cells[POINTS], steps[POINTS];
+		vst1q_u32(cells, vmlaq_n_u32(vshrq_n_u32(columns, STEP_BITS), vshrq_n_u32(rows, STEP_BITS), scan.columns));
+		vst1q_u32(steps, vsliq_n_u32(columns, rows, STEP_BITS));
+		size_t count = first;
 #pragma GCC unroll 4
 		for (uint32_t i = 0; i < POINTS; i++) {
-			cells[count] = all[i];
-			points[count] = point + i;
-			count += used[all[i] / 64] >> all[i] % 64 & 1;
+			located.cells[count] = cells[i];
+			located.points[count] = point + i;
+			located.steps[count] = steps[i];
+			count += scan.used_cells[cells[i] / 64] >> cells[i] % 64 & 1;
 		}
-		return count;
+		return static_cast<uint32_t>(count - first);
 	}
 
 	static inline uint16x8_t Joined(uint32x4_t low, uint32x4_t high) {
@@ -656,7 +665,7 @@ std::unique_ptr<AreaScan> AreaScan::Build(const std::vector<JoinRow> &rows, Para
 	return scan->SetGrid(parallel) ? std::move(scan) : nullptr;
 }
 
-//! Columns and rows are monotone in x and y, whatever the extent: a point in a box is in one of its cells
+//! Columns and rows are monotone in x and y, whatever the extent: a point in a box is in one of its cells, and between its steps
 bool AreaScan::SetGrid(Parallel &parallel) {
 	const auto &boxes = polygons.boxes;
 	Box all = Box::Empty();
@@ -665,9 +674,10 @@ bool AreaScan::SetGrid(Parallel &parallel) {
 	}
 	const double count = static_cast<double>(boxes.size());
 	const double width = all.max_x - all.min_x, height = all.max_y - all.min_y;
-	//! The cells of a box: as many columns and rows from the first ones; none for an EMPTY one
+	//! A box: first and last columns and rows of steps; none for an EMPTY one
 	struct Extent {
-		uint32_t column, row, columns, rows;
+		uint32_t min_x, min_y, max_x, max_y;
+		bool empty;
 	};
 	UninitializedVector<Extent> extents(boxes.size());
 	double cells = std::min(std::max(CELLS_PER_BOX * count, 1.0), MAX_CELLS);
@@ -676,21 +686,24 @@ bool AreaScan::SetGrid(Parallel &parallel) {
 		const double wanted = aspect > 0 && std::isfinite(aspect) ? std::sqrt(cells * aspect)
 		                      : width > height                    ? cells
 		                                                          : 1;
-		const double columns = std::floor(std::min(std::max(wanted, 1.0), cells)), rows = std::floor(cells / columns);
-		grid.min_x = all.min_x;
-		grid.min_y = all.min_y;
-		grid.last_column = static_cast<uint32_t>(columns) - 1;
-		grid.last_row = static_cast<uint32_t>(rows) - 1;
-		grid.columns_per_x = width > 0 ? columns / width : 0;
-		grid.rows_per_y = height > 0 ? rows / height : 0;
+		const double across = std::floor(std::min(std::max(wanted, 1.0), cells)), down = std::floor(cells / across);
+		columns = static_cast<uint32_t>(across);
+		grid.last_column = columns * STEPS_PER_CELL - 1;
+		grid.last_row = static_cast<uint32_t>(down) * STEPS_PER_CELL - 1;
+		// The outermost steps are left to what lies outside
+		grid.columns_per_x = width > 0 ? (grid.last_column - 2) / width : 0;
+		grid.rows_per_y = height > 0 ? (grid.last_row - 2) / height : 0;
+		grid.min_x = all.min_x - (width > 0 ? 1 / grid.columns_per_x : 0);
+		grid.min_y = all.min_y - (height > 0 ? 1 / grid.rows_per_y : 0);
 		double total = 0;
 		for (size_t i = 0; i < boxes.size(); i++) {
 			const auto &box = boxes[i];
-			const uint32_t column = grid.Column(box.min_x), row = grid.Row(box.min_y);
-			extents[i] = box.IsEmpty()
-			                 ? Extent {0, 0, 0, 0}
-			                 : Extent {column, row, grid.Column(box.max_x) - column + 1, grid.Row(box.max_y) - row + 1};
-			total += static_cast<double>(extents[i].columns) * extents[i].rows;
+			const auto least = grid.PlaceOf(Vec2 {box.min_x, box.min_y});
+			const auto most = grid.PlaceOf(Vec2 {box.max_x, box.max_y});
+			extents[i] = Extent {least.column, least.row, most.column, most.row, box.IsEmpty()};
+			total += box.IsEmpty() ? 0
+			                       : static_cast<double>((most.column >> STEP_BITS) - (least.column >> STEP_BITS) + 1) *
+			                             ((most.row >> STEP_BITS) - (least.row >> STEP_BITS) + 1);
 		}
 		if (total <= ENTRIES_PER_BOX * count) {
 			break;
@@ -699,50 +712,68 @@ bool AreaScan::SetGrid(Parallel &parallel) {
 			return false;
 		}
 	}
-	// Threads have bands of rows. They count down from the end of each cell to its beginning, from the last item to the first, so that each
-	// cell has its items in order.
-	const size_t columns = size_t(grid.last_column) + 1, rows = size_t(grid.last_row) + 1, cell_count = columns * rows;
+	// Threads have bands of rows. They count the items of each cell, and count them down again from the last item to the first, so
+	// that each cell has its items in order.
+	const size_t rows = (size_t(grid.last_row) + 1) / STEPS_PER_CELL, cell_count = columns * rows;
 	const size_t bands = std::min(rows, BANDS_PER_THREAD * parallel.Threads());
 	cell_begin.resize(cell_count + 1);
+	used_cells.resize(cell_count / 64 + 1);
+	UninitializedVector<uint32_t> item_counts(cell_count);
 	std::vector<uint32_t> band_entries(bands + 1, 0);
 	auto visit = [&](size_t band, const Extent &extent, const auto &use) {
-		const size_t first = std::max<size_t>(rows * band / bands, extent.row);
-		const size_t end = std::min<size_t>(rows * (band + 1) / bands, extent.row + extent.rows);
-		for (size_t row = first; row < end; row++) {
-			const size_t begin = row * columns + extent.column;
-			for (size_t cell = begin; cell < begin + extent.columns; cell++) {
-				use(cell);
+		const size_t first = std::max<size_t>(rows * band / bands, extent.min_y >> STEP_BITS);
+		const size_t end = std::min<size_t>(rows * (band + 1) / bands, (extent.max_y >> STEP_BITS) + 1);
+		for (size_t row = first; row < end && !extent.empty; row++) {
+			for (uint32_t column = extent.min_x >> STEP_BITS; column <= extent.max_x >> STEP_BITS; column++) {
+				use(column, row);
 			}
 		}
 	};
 	parallel.For(bands, [&](size_t band) {
-		const auto begin = cell_begin.data() + rows * band / bands * columns;
-		const auto end = cell_begin.data() + rows * (band + 1) / bands * columns;
-		std::fill(begin, end, 0);
+		const size_t first = rows * band / bands * columns, end = rows * (band + 1) / bands * columns;
+		std::fill(item_counts.begin() + first, item_counts.begin() + end, 0);
 		for (auto &extent : extents) {
-			visit(band, extent, [&](size_t cell) { cell_begin[cell]++; });
+			visit(band, extent, [&](size_t column, size_t row) { item_counts[row * columns + column]++; });
 		}
-		std::partial_sum(begin, end, begin);
-		band_entries[band + 1] = *(end - 1);
+		uint32_t total = 0;
+		for (size_t cell = first; cell < end; cell++) {
+			cell_begin[cell] = total;
+			total += (item_counts[cell] + ITEMS_AT_ONCE - 1) / ITEMS_AT_ONCE;
+		}
+		band_entries[band + 1] = total;
 	});
 	std::partial_sum(band_entries.begin(), band_entries.end(), band_entries.begin());
 	entries.resize(band_entries.back());
-	item_boxes.reserve(boxes.size());
-	for (auto &exact : boxes) {
-		const auto box = vibe::NodeBox::Of(exact);
-		item_boxes.push_back(ItemBox {{box.min_x, box.min_y, -box.max_x, -box.max_y}});
-	}
 	cell_begin.back() = band_entries.back();
 	parallel.For(bands, [&](size_t band) {
 		const size_t first = rows * band / bands * columns, end = rows * (band + 1) / bands * columns;
 		for (size_t cell = first; cell < end; cell++) {
 			cell_begin[cell] += band_entries[band];
 		}
+		Entries none;
+		std::fill(std::begin(none.least), std::end(none.least), UINT8_MAX);
+		std::fill(std::begin(none.most), std::end(none.most), 0);
+		std::fill(std::begin(none.items), std::end(none.items), 0);
+		std::fill(entries.begin() + band_entries[band], entries.begin() + band_entries[band + 1], none);
 		for (size_t i = boxes.size(); i-- > 0;) {
-			visit(band, extents[i], [&](size_t cell) { entries[--cell_begin[cell]] = static_cast<uint32_t>(i); });
+			const Extent &extent = extents[i];
+			visit(band, extent, [&](uint32_t column, size_t row) {
+				const size_t cell = row * columns + column;
+				const uint32_t number = --item_counts[cell];
+				auto &some = entries[cell_begin[cell] + number / ITEMS_AT_ONCE];
+				const uint32_t lane = number % ITEMS_AT_ONCE;
+				const auto step = [](uint32_t at, size_t place) {
+					const auto from = static_cast<int32_t>(at) - static_cast<int32_t>(place * STEPS_PER_CELL);
+					return static_cast<uint8_t>(std::min<int32_t>(std::max(from, 0), STEPS_PER_CELL - 1));
+				};
+				some.least[2 * lane] = step(extent.min_x, column);
+				some.least[2 * lane + 1] = step(extent.min_y, row);
+				some.most[2 * lane] = step(extent.max_x, column);
+				some.most[2 * lane + 1] = step(extent.max_y, row);
+				some.items[lane] = static_cast<uint32_t>(i);
+			});
 		}
 	});
-	used_cells.assign(cell_count / 64 + 1, 0);
 	for (size_t cell = 0; cell < cell_count; cell++) {
 		used_cells[cell / 64] |= static_cast<uint64_t>(cell_begin[cell + 1] > cell_begin[cell]) << cell % 64;
 	}
@@ -755,44 +786,51 @@ bool AreaScan::SetGrid(Parallel &parallel) {
 template <class LANES>
 inline __attribute__((always_inline)) void AreaScan::FindCandidates(Lookup &lookup, const double *x, const double *y,
                                                                     uint32_t begin, uint32_t end) const {
-	uint32_t cells[POINTS_AT_ONCE + LANES::POINTS];
-	uint32_t points[POINTS_AT_ONCE + LANES::POINTS];
+	Located located;
 	size_t count = 0;
 	uint32_t point = begin;
 	for (; point + LANES::POINTS <= end; point += LANES::POINTS) {
-		count += LANES::UsedCells(grid, used_cells.data(), x, y, point, cells + count, points + count);
+		count += LANES::FindCells(*this, x, y, point, located, count);
 	}
 	for (; point < end; point++) {
-		count += Narrow::UsedCells(grid, used_cells.data(), x, y, point, cells + count, points + count);
+		count += Narrow::FindCells(*this, x, y, point, located, count);
 	}
+	const uint32_t *const begins = cell_begin.data();
+	const Entries *const all = entries.data();
 	for (size_t k = 0; k < count; k++) {
-		__builtin_prefetch(&cell_begin[cells[k]]);
+		__builtin_prefetch(&begins[located.cells[k]]);
 	}
 	size_t most = 0;
 	for (size_t k = 0; k < count; k++) {
-		__builtin_prefetch(&entries[cell_begin[cells[k]]]);
-		most += cell_begin[cells[k] + 1] - cell_begin[cells[k]];
+		const uint32_t first = begins[located.cells[k]], last = begins[located.cells[k] + 1];
+		__builtin_prefetch(&all[first]);
+		most += last - first;
 	}
-	if (lookup.meetings.size() <= most) {
-		lookup.meetings.resize(2 * most + 1);
+	if (lookup.meetings.size() <= most * ITEMS_AT_ONCE) {
+		lookup.meetings.resize(2 * most * ITEMS_AT_ONCE + 1);
 	}
 	auto next = lookup.meetings.data();
-	const uint32_t *const begins = cell_begin.data();
-	const uint32_t *const all = entries.data();
-	const ItemBox *const item_box = item_boxes.data();
 	for (size_t k = 0; k < count; k++) {
-		const uint32_t number = points[k];
-		const Floats here = Above(Lanes {x[number], y[number]});
-		const uint32_t *entry = all + begins[cells[k]], *const end = all + begins[cells[k] + 1];
+		const uint32_t number = located.points[k];
+		const auto here = reinterpret_cast<Bytes>(All(static_cast<int16_t>(located.steps[k])));
+		const Entries *some = all + begins[located.cells[k]], *const end = all + begins[located.cells[k] + 1];
 		do {
-			*next = Lookup::Meeting {*entry, number};
-			next += AllFour(Load<Floats>(item_box[*entry].least) <= here);
-		} while (++entry != end);
+			const auto inside = (Load<Bytes>(some->least) <= here) & (Load<Bytes>(some->most) >= here);
+			auto use = [&](uint64_t bits) __attribute__((always_inline)) {
+				const uint32_t item = some->items[LowestLane(bits)];
+				*next = Lookup::Meeting {item, number};
+				__builtin_prefetch(&items[item]);
+				next += bits != 0;
+				return bits & (bits - 1);
+			};
+			// Mostly one or two, and which of both cannot be foretold
+			uint64_t rest = use(use(SpreadBits(reinterpret_cast<Shorts>(inside) == All(-1))));
+			while (rest != 0) {
+				rest = use(rest);
+			}
+		} while (++some != end);
 	}
 	lookup.candidate_count = static_cast<size_t>(next - lookup.meetings.data());
-	for (auto meeting = lookup.meetings.data(); meeting < next; meeting++) {
-		__builtin_prefetch(&items[meeting->item]);
-	}
 }
 
 inline __attribute__((always_inline)) void AreaScan::SetCandidates(Lookup &lookup, const double *x,
@@ -817,8 +855,8 @@ inline __attribute__((always_inline)) void AreaScan::SetCandidates(Lookup &looku
 		}
 		most += item.block_count;
 	}
-	if (lookup.looks.size() < most * RUNS_AT_ONCE) {
-		lookup.looks.resize(2 * most * RUNS_AT_ONCE);
+	if (lookup.looks.size() <= most * RUNS_AT_ONCE) {
+		lookup.looks.resize(2 * most * RUNS_AT_ONCE + 1);
 	}
 }
 
@@ -832,21 +870,22 @@ inline __attribute__((always_inline)) void AreaScan::FindLooks(Lookup &lookup) {
 		auto &candidate = candidates[number];
 		const Item &item = *candidate.item;
 		const Shorts x = All(candidate.x), y = All(candidate.y), own = (All(item.lanes) & LANE_BITS) != 0;
-		uint32_t crossings = 0;
+		Shorts crossed {};
 		auto compare = [&](const Block &block) {
 			const Shorts first = Load<Shorts>(block.first_y), last = Load<Shorts>(block.last_y);
 			const Shorts meeting = Meeting(block.ranges, x, y) & own;
 			const Shorts sure = (Load<Shorts>(block.ranges.min_x) > x) & (first != y) & (last != y);
 			const Shorts across = (first > y) ^ (last > y);
-			const uint32_t bits = SixteenBits(meeting & sure & across, meeting & ~sure);
-			crossings ^= bits;
-			for (uint32_t mask = bits >> RUNS_AT_ONCE; mask != 0; mask &= mask - 1) {
-				const uint32_t place = block.place[__builtin_ctz(mask)];
-				*next++ = Lookup::Look {place, number};
-				const uint8_t *edges = item.wkb + Place::Begin(place);
-				for (uint32_t line = 0; line <= RUN_EDGES * VERTEX_BYTES; line += LINE_BYTES) {
-					__builtin_prefetch(edges + line);
-				}
+			crossed ^= meeting & sure & across;
+			auto use = [&](uint64_t bits) __attribute__((always_inline)) {
+				*next = Lookup::Look {block.place[LowestLane(bits)], number};
+				next += bits != 0;
+				return bits & (bits - 1);
+			};
+			// Mostly none or one, and which of both cannot be foretold
+			uint64_t rest = use(SpreadBits(meeting & ~sure));
+			while (rest != 0) {
+				rest = use(rest);
 			}
 		};
 		if (!item.groups) {
@@ -856,15 +895,21 @@ inline __attribute__((always_inline)) void AreaScan::FindLooks(Lookup &lookup) {
 			} while (++block != end);
 		} else {
 			for (uint32_t first = 0; first < item.block_count; first += RUNS_AT_ONCE) {
-				uint32_t mask = SixteenBits(Meeting(item.groups[first / RUNS_AT_ONCE], x, y), Shorts {});
-				for (; mask != 0; mask &= mask - 1) {
-					compare(item.blocks[first + static_cast<uint32_t>(__builtin_ctz(mask))]);
+				uint64_t bits = SpreadBits(Meeting(item.groups[first / RUNS_AT_ONCE], x, y));
+				for (; bits != 0; bits &= bits - 1) {
+					compare(item.blocks[first + LowestLane(bits)]);
 				}
 			}
 		}
-		candidate.crossings = static_cast<uint16_t>(crossings & ALL_LANES);
+		candidate.crossings = Parity(crossed);
 	}
 	lookup.look_count = static_cast<size_t>(next - lookup.looks.data());
+	for (auto look = lookup.looks.data(); look < next; look++) {
+		const uint8_t *edges = candidates[look->candidate].item->wkb + Place::Begin(look->place);
+		for (uint32_t line = 0; line <= RUN_EDGES * VERTEX_BYTES; line += LINE_BYTES) {
+			__builtin_prefetch(edges + line);
+		}
+	}
 }
 
 template <class LANES>
@@ -982,8 +1027,8 @@ void AreaScan::Locate(const double *x, const double *y, size_t count, FoundRows 
 size_t AreaScan::MemoryUsage() const {
 	size_t bytes = items.capacity() * sizeof(Item) + polygons.rows.capacity() * sizeof(uint32_t) +
 	               polygons.boxes.capacity() * sizeof(Box) + cell_begin.capacity() * sizeof(uint32_t) +
-	               entries.capacity() * sizeof(uint32_t) + item_boxes.capacity() * sizeof(ItemBox) +
-	               used_cells.capacity() * sizeof(uint64_t) + shares.capacity() * sizeof(Share);
+	               entries.capacity() * sizeof(Entries) + used_cells.capacity() * sizeof(uint64_t) +
+	               shares.capacity() * sizeof(Share);
 	for (auto &share : shares) {
 		bytes += share.blocks.capacity() * sizeof(Block) + share.groups.capacity() * sizeof(Ranges);
 	}

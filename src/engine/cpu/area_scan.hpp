@@ -92,6 +92,7 @@ public:
 
 private:
 	static constexpr uint32_t RUNS_AT_ONCE = 8;
+	static constexpr uint32_t ITEMS_AT_ONCE = 8;
 	//! Where something lies in an item's box, in 65,534 steps from its least coordinate to its most, rounded: what is less there is
 	//! less, and what is equal may be either
 	typedef int16_t Step;
@@ -141,10 +142,14 @@ private:
 	//! What one step reads of its rows
 	struct Share;
 	struct Reader;
-	//! The box of an item: min_x, min_y, -max_x and -max_y, rounded outward
-	struct alignas(16) ItemBox {
-		float least[4];
+	//! Eight of a cell's items: x and y of their boxes in turn, in 256 steps of the cell. Those that are not used are met by no
+	//! point.
+	struct alignas(64) Entries {
+		uint8_t least[2 * ITEMS_AT_ONCE];
+		uint8_t most[2 * ITEMS_AT_ONCE];
+		uint32_t items[ITEMS_AT_ONCE];
 	};
+	struct Located;
 	//! A point in the box of an item
 	struct Candidate {
 		const Item *item;
@@ -181,14 +186,15 @@ private:
 
 	std::vector<Share> shares;
 	std::vector<Item> items;
-	std::vector<ItemBox> item_boxes;
 	Polygons polygons;
+	//! Of steps: a cell has 256 columns and rows of them
 	PointGrid grid {};
+	uint32_t columns = 0; // of cells
 	//! One bit for each cell that has entries: most points may fall where there are none
 	std::vector<uint64_t> used_cells;
-	//! Items whose box meets cell c are those of [cell_begin[c], cell_begin[c + 1])
+	//! Items whose box meets cell c are those of entries [cell_begin[c], cell_begin[c + 1])
 	std::vector<uint32_t> cell_begin;
-	UninitializedVector<uint32_t> entries;
+	UninitializedVector<Entries> entries;
 };
 
 } // namespace vibespatial
