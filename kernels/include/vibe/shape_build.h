@@ -105,8 +105,18 @@ VIBE_HD u32 BoxCount(u32 vertex_count) {
 	return total;
 }
 
-//! Of a view with all its vertices: `boxes` has room for BoxCount()
-VIBE_HD void AddBoxes(ShapeView &view, Box *boxes) {
+//! Of a run of edges: its last one ends at the first vertex of the next run
+VIBE_HD Box RunBox(const ShapeView &view, u32 first) {
+	Box box = Box::Empty();
+	for (u32 i = first; i <= first + ShapeView::FANOUT && i < view.vertex_count; i++) {
+		box.Add(view.x[i], view.y[i]);
+	}
+	return box;
+}
+
+//! Of a view with all its vertices: `boxes` has room for BoxCount(). `run_box` is RunBox() or quicker
+template <class RUN_BOX>
+VIBE_HD void AddBoxes(ShapeView &view, Box *boxes, const RUN_BOX &run_box) {
 	view.boxes = boxes;
 	view.level_count = 0;
 	const u32 vertices = view.vertex_count;
@@ -115,12 +125,7 @@ VIBE_HD void AddBoxes(ShapeView &view, Box *boxes) {
 	}
 	u32 begin = 0, end = 0;
 	for (u32 first = 0; first < vertices; first += ShapeView::FANOUT) {
-		Box box = Box::Empty();
-		// The last edge of a run ends at the first vertex of the next
-		for (u32 i = first; i <= first + ShapeView::FANOUT && i < vertices; i++) {
-			box.Add(view.x[i], view.y[i]);
-		}
-		boxes[end++] = box;
+		boxes[end++] = run_box(view, first);
 	}
 	view.level_begin[0] = 0;
 	view.level_begin[++view.level_count] = end;
@@ -343,7 +348,7 @@ VIBE_HD bool FillShape(const u8 *wkb, u64 size, const ShapeCounts &counts, u8 *m
 		Sort(filler.ends, 0, filler.end_count, LessByPlace());
 		view.end_count = KeepOdd(filler.ends, filler.end_count);
 	}
-	AddBoxes(view, boxes);
+	AddBoxes(view, boxes, RunBox);
 	view.box = filler.box;
 	view.dimension = counts.has_area ? 2 : filler.ring_count > 0 ? 1 : filler.point_count > 0 ? 0 : -1;
 	return true;

@@ -1,5 +1,7 @@
 #include "engine/cpu/intersects.hpp"
 
+#include "geometry/lanes.hpp"
+
 #include <algorithm>
 #include <cstdint>
 
@@ -25,6 +27,7 @@ bool VisitRuns(const ShapeView &s, const Box &box, const VISIT &visit) {
 		}
 		return false;
 	}
+	const Lanes least {box.min_x, box.min_y}, most {box.max_x, box.max_y};
 	const uint32_t top = s.level_count - 1;
 	uint32_t next[ShapeView::MAX_LEVELS], last[ShapeView::MAX_LEVELS];
 	uint32_t level = top;
@@ -38,7 +41,9 @@ bool VisitRuns(const ShapeView &s, const Box &box, const VISIT &visit) {
 			continue;
 		}
 		const uint32_t i = next[level]++;
-		if (!s.boxes[s.level_begin[level] + i].Intersects(box)) {
+		const Box &other = s.boxes[s.level_begin[level] + i];
+		const auto meets = (LoadLanes(&other.min_x) <= most) & (LoadLanes(&other.max_x) >= least);
+		if ((meets[0] & meets[1]) == 0) {
 			continue;
 		}
 		if (level == 0) {
@@ -55,6 +60,33 @@ bool VisitRuns(const ShapeView &s, const Box &box, const VISIT &visit) {
 
 Box BoxOf(const Vec2 &a, const Vec2 &b) {
 	return Box {vibe::Min(a.x, b.x), vibe::Min(a.y, b.y), vibe::Max(a.x, b.x), vibe::Max(a.y, b.y)};
+}
+
+//! The edges that begin in [begin, end), a run or less, and whose box meets `box`: a bit for each
+uint32_t EdgesNear(const ShapeView &s, uint32_t begin, uint32_t end, const Box &box) {
+	typedef int64_t Masks __attribute__((vector_size(16)));
+	const Lanes min_x {box.min_x, box.min_x}, min_y {box.min_y, box.min_y};
+	const Lanes max_x {box.max_x, box.max_x}, max_y {box.max_y, box.max_y};
+	end = std::min(end, s.vertex_count - 1);
+	Masks bits {1, 2}, near {0, 0};
+	uint32_t i = begin;
+	for (; i + 1 < end; i += 2, bits <<= 2) {
+		const Lanes x = LoadLanes(s.x + i), next_x = LoadLanes(s.x + i + 1);
+		const Lanes y = LoadLanes(s.y + i), next_y = LoadLanes(s.y + i + 1);
+		near |= ((x >= min_x) | (next_x >= min_x)) & ((x <= max_x) | (next_x <= max_x)) &
+		        ((y >= min_y) | (next_y >= min_y)) & ((y <= max_y) | (next_y <= max_y)) & bits;
+	}
+	auto all = static_cast<uint32_t>(near[0] | near[1]);
+	if (i < end && BoxOf(s.Vertex(i), s.Vertex(i + 1)).Intersects(box)) {
+		all |= 1u << (i - begin);
+	}
+	// From one ring to the next there is no edge
+	if (all != 0 && s.vertex_ring[begin] != s.vertex_ring[end]) {
+		for (i = begin; i < end; i++) {
+			all &= ~(static_cast<uint32_t>(!s.IsEdge(i)) << (i - begin));
+		}
+	}
+	return all;
 }
 
 //! Do segments whose boxes meet share a point?
@@ -77,30 +109,21 @@ bool EdgesMeet(const ShapeView &s, const ShapeView &t) {
 		Edge edges[RUN];
 		uint32_t count = 0;
 		Box all = Box::Empty();
-		for (uint32_t i = s_begin; i < s_end; i++) {
-			if (!s.IsEdge(i)) {
-				continue;
-			}
+		for (uint32_t bits = EdgesNear(s, s_begin, s_end, t.box); bits != 0; bits &= bits - 1) {
+			const uint32_t i = s_begin + static_cast<uint32_t>(__builtin_ctz(bits));
 			const Vec2 a = s.Vertex(i), b = s.Vertex(i + 1);
 			const Box box = BoxOf(a, b);
-			if (box.Intersects(t.box)) {
-				edges[count++] = Edge {box, a, b};
-				all.Add(box);
-			}
+			edges[count++] = Edge {box, a, b};
+			all.Add(box);
 		}
 		if (count == 0) {
 			return false;
 		}
 		return VisitRuns(t, all, [&](uint32_t t_begin, uint32_t t_end) {
-			for (uint32_t i = t_begin; i < t_end; i++) {
-				if (!t.IsEdge(i)) {
-					continue;
-				}
+			for (uint32_t bits = EdgesNear(t, t_begin, t_end, all); bits != 0; bits &= bits - 1) {
+				const uint32_t i = t_begin + static_cast<uint32_t>(__builtin_ctz(bits));
 				const Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
 				const Box box = BoxOf(a, b);
-				if (!box.Intersects(all)) {
-					continue;
-				}
 				for (uint32_t k = 0; k < count; k++) {
 					if (edges[k].box.Intersects(box) && SegmentsMeet(edges[k].a, edges[k].b, a, b)) {
 						return true;

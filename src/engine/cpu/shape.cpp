@@ -61,6 +61,23 @@ void Shape::Reset() {
 	view.box = Box::Empty();
 }
 
+//! vibe::RunBox, two vertices at once
+static Box RunBox(const ShapeView &view, uint32_t first) {
+	const uint32_t last = first + ShapeView::FANOUT;
+	if (last >= view.vertex_count) {
+		return vibe::RunBox(view, first);
+	}
+	LaneRange x, y;
+	for (uint32_t i = first; i < last; i += 2) {
+		x.Add(LoadLanes(view.x + i));
+		y.Add(LoadLanes(view.y + i));
+	}
+	x.Add(Lanes {view.x[last], view.x[last]});
+	y.Add(Lanes {view.y[last], view.y[last]});
+	return Box {std::min(x.min[0], x.min[1]), std::min(y.min[0], y.min[1]), std::max(x.max[0], x.max[1]),
+	            std::max(y.max[0], y.max[1])};
+}
+
 void Shape::Show() {
 	view.x = x.data();
 	view.y = y.data();
@@ -74,7 +91,7 @@ void Shape::Show() {
 	view.ends = ends.data();
 	view.end_count = static_cast<uint32_t>(ends.size());
 	boxes.resize(vibe::BoxCount(view.vertex_count));
-	vibe::AddBoxes(view, boxes.data());
+	vibe::AddBoxes(view, boxes.data(), RunBox);
 }
 
 void Shape::Build(const GeometryView &geometry) {
@@ -195,25 +212,39 @@ uint32_t CountVertices(const uint8_t *at, const uint8_t *end, uint32_t rings, ui
 //! One list of vertices into columns; false when one is not finite or the same as the one before
 bool ReadVertices(const uint8_t *at, uint32_t count, double *x, double *y, Box &box) {
 	typedef int64_t Masks __attribute__((vector_size(16)));
-	Lanes before = LoadLanes(at), rest = before - before;
-	LaneRange range;
-	range.Add(before);
+	// Two vertices at once: an x of each, and a y of each
+	LaneRange range_x, range_y;
+	Lanes rest {0, 0};
 	Masks repeated {0, 0};
-	x[0] = before[0];
-	y[0] = before[1];
-	for (uint32_t i = 1; i < count; i++) {
-		const Lanes vertex = LoadLanes(at + i * VERTEX_BYTES);
-		const Masks same = vertex == before;
-		repeated |= same & __builtin_shufflevector(same, same, 1, 0);
-		rest += vertex - vertex;
-		range.Add(vertex);
+	Lanes vertex = LoadLanes(at);
+	uint32_t i = 0;
+	for (; i + 2 < count; i += 2) {
+		const Lanes next = LoadLanes(at + (i + 1) * VERTEX_BYTES), after = LoadLanes(at + (i + 2) * VERTEX_BYTES);
+		const Lanes both_x = __builtin_shufflevector(vertex, next, 0, 2);
+		const Lanes both_y = __builtin_shufflevector(vertex, next, 1, 3);
+		std::memcpy(x + i, &both_x, sizeof(both_x));
+		std::memcpy(y + i, &both_y, sizeof(both_y));
+		range_x.Add(both_x);
+		range_y.Add(both_y);
+		rest += (both_x - both_x) + (both_y - both_y);
+		repeated |= (both_x == __builtin_shufflevector(next, after, 0, 2)) &
+		            (both_y == __builtin_shufflevector(next, after, 1, 3));
+		vertex = after;
+	}
+	// One or two are left
+	for (; i < count; i++) {
+		vertex = LoadLanes(at + i * VERTEX_BYTES);
 		x[i] = vertex[0];
 		y[i] = vertex[1];
-		before = vertex;
+		range_x.Add(Lanes {x[i], x[i]});
+		range_y.Add(Lanes {y[i], y[i]});
+		rest += vertex - vertex;
+		repeated[0] |= -static_cast<int64_t>(i > 0 && x[i] == x[i - 1] && y[i] == y[i - 1]);
 	}
-	box = Box {range.min[0], range.min[1], range.max[0], range.max[1]};
+	box = Box {std::min(range_x.min[0], range_x.min[1]), std::min(range_y.min[0], range_y.min[1]),
+	           std::max(range_x.max[0], range_x.max[1]), std::max(range_y.max[0], range_y.max[1])};
 	// v - v is 0 for a finite v and NaN for all others
-	return repeated[0] == 0 && rest[0] + rest[1] == 0;
+	return (repeated[0] | repeated[1]) == 0 && rest[0] + rest[1] == 0;
 }
 
 } // namespace
