@@ -1,12 +1,26 @@
 #include "duckdb/operators/spatial_groups.hpp"
 
+#include <algorithm>
+
 namespace duckdb {
 
 //===----------------------------------------------------------------------===//
 // Numbers
 //===----------------------------------------------------------------------===//
+//! The hash table keeps each group's number where the state of an aggregate would be
+static vector<AggregateObject> NumberOnly() {
+	AggregateFunction function(
+	    {}, LogicalType::UINTEGER, [](const AggregateFunction &) -> idx_t { return sizeof(uint32_t); },
+	    [](const AggregateFunction &, data_ptr_t state) { Store<uint32_t>(0, state); }, nullptr, nullptr, nullptr,
+	    FunctionNullHandling::DEFAULT_NULL_HANDLING);
+	vector<AggregateObject> result;
+	result.emplace_back(std::move(function), nullptr, 0, AlignValue(sizeof(uint32_t)), AggregateType::NON_DISTINCT,
+	                    PhysicalType::UINT32);
+	return result;
+}
+
 GroupNumbers::GroupNumbers(ClientContext &context, const vector<LogicalType> &types)
-    : table(context, Allocator::Get(context), types), values(context, types) {
+    : table(context, Allocator::Get(context), types, vector<LogicalType>(), NumberOnly()), values(context, types) {
 }
 
 void GroupNumbers::Number(DataChunk &groups, uint32_t *numbers) {
@@ -14,17 +28,18 @@ void GroupNumbers::Number(DataChunk &groups, uint32_t *numbers) {
 	SelectionVector new_groups(STANDARD_VECTOR_SIZE);
 	auto new_count = table.FindOrCreateGroups(groups, addresses, new_groups);
 	auto pointers = FlatVector::GetData<data_ptr_t>(addresses);
+	const auto offset = table.GetLayout().GetAggrOffset();
 	if (new_count > 0) {
 		DataChunk fresh;
 		fresh.InitializeEmpty(groups.GetTypes());
 		fresh.Slice(groups, new_groups, new_count);
 		for (idx_t i = 0; i < new_count; i++) {
-			by_address[pointers[new_groups.get_index(i)]] = NumericCast<uint32_t>(count++);
+			Store<uint32_t>(NumericCast<uint32_t>(count++), pointers[new_groups.get_index(i)] + offset);
 		}
 		values.Append(fresh);
 	}
 	for (idx_t i = 0; i < groups.size(); i++) {
-		numbers[i] = by_address[pointers[i]];
+		numbers[i] = Load<uint32_t>(pointers[i] + offset);
 	}
 }
 
@@ -60,7 +75,7 @@ GroupStates::~GroupStates() {
 	}
 }
 
-data_ptr_t GroupStates::State(idx_t group) {
+void GroupStates::Fit(idx_t group) {
 	static_assert(GROUPS_PER_BLOCK <= STANDARD_VECTOR_SIZE, "the states of a block fit into a vector");
 	while (group >= blocks.size() * GROUPS_PER_BLOCK) {
 		auto block = make_unsafe_uniq_array_uninitialized<data_t>(GROUPS_PER_BLOCK * MaxValue<idx_t>(1, width));
@@ -72,36 +87,38 @@ data_ptr_t GroupStates::State(idx_t group) {
 		blocks.push_back(std::move(block));
 		touched.resize(blocks.size() * GROUPS_PER_BLOCK);
 	}
-	return blocks[group / GROUPS_PER_BLOCK].get() + (group % GROUPS_PER_BLOCK) * width;
 }
 
 void GroupStates::Update(DataChunk &arguments, const uint32_t *groups, idx_t count) {
 	if (count == 0) {
 		return;
 	}
-	auto pointers = FlatVector::GetData<data_ptr_t>(states);
-	for (idx_t k = 0; k < count; k++) {
-		auto group = groups ? groups[k] : 0;
-		pointers[k] = State(group);
-		touched[group] = 1;
+	Fit(groups ? *std::max_element(groups, groups + count) : 0);
+	for (idx_t k = 0; k < (groups ? count : 1); k++) {
+		touched[groups ? groups[k] : 0] = 1;
 	}
-	idx_t column = 0, at = 0;
+	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	idx_t column = 0;
 	for (idx_t i = 0; i < objects.size(); i++) {
 		auto &object = objects[i];
-		for (idx_t k = 0; k < count && offsets[i] > at; k++) {
-			pointers[k] += offsets[i] - at;
-		}
-		at = offsets[i];
 		AggregateInputData data(object.GetFunctionData(), arena);
-		object.function.update(object.child_count == 0 ? nullptr : &arguments.data[column], data, object.child_count,
-		                       states, count);
+		auto inputs = object.child_count == 0 ? nullptr : &arguments.data[column];
 		column += object.child_count;
+		if (!groups && object.function.simple_update) {
+			object.function.simple_update(inputs, data, object.child_count, State(0) + offsets[i], count);
+			continue;
+		}
+		for (idx_t k = 0; k < count; k++) {
+			pointers[k] = State(groups ? groups[k] : 0) + offsets[i];
+		}
+		object.function.update(inputs, data, object.child_count, states, count);
 	}
 }
 
 void GroupStates::UpdateOften(DataChunk &arguments, uint32_t group, uint64_t times) {
 	//! A function that wants to number the rows is not asked to number too many
 	constexpr uint64_t AT_ONCE = 32 * STANDARD_VECTOR_SIZE;
+	Fit(group);
 	auto state = State(group);
 	touched[group] = 1;
 	auto pointers = FlatVector::GetData<data_ptr_t>(states);
@@ -141,6 +158,7 @@ void GroupStates::Combine(GroupStates &other, const vector<uint32_t> &mapped) {
 					continue;
 				}
 				auto number = mapped.empty() ? group : mapped[group];
+				Fit(number);
 				auto state = State(number);
 				touched[number] = 1;
 				if (i < objects.size()) {
@@ -160,6 +178,7 @@ void GroupStates::Finalize(const uint32_t *groups, idx_t count, DataChunk &resul
 	auto pointers = FlatVector::GetData<data_ptr_t>(states);
 	for (idx_t i = 0; i < objects.size(); i++) {
 		for (idx_t k = 0; k < count; k++) {
+			Fit(groups[k]);
 			pointers[k] = State(groups[k]) + offsets[i];
 		}
 		AggregateInputData data(objects[i].GetFunctionData(), arena);

@@ -31,7 +31,6 @@ public:
 private:
 	GroupedAggregateHashTable table;
 	ColumnDataCollection values;
-	unordered_map<data_ptr_t, uint32_t> by_address;
 	idx_t count = 0;
 };
 
@@ -56,7 +55,11 @@ public:
 private:
 	static constexpr idx_t GROUPS_PER_BLOCK = 1024;
 
-	data_ptr_t State(idx_t group);
+	//! Before a group's state is asked for
+	void Fit(idx_t group);
+	data_ptr_t State(idx_t group) {
+		return blocks[group / GROUPS_PER_BLOCK].get() + (group % GROUPS_PER_BLOCK) * width;
+	}
 
 	vector<AggregateObject> objects;
 	vector<idx_t> offsets;

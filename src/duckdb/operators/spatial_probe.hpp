@@ -95,7 +95,7 @@ private:
 	unique_ptr<vibespatial::JoinShares> shares;
 	//! Points of chunks before, their bytes, and who probes with them
 	vector<vibespatial::JoinRow> collected;
-	vector<vibespatial::PointBytes> collected_bytes;
+	vibespatial::UninitializedVector<vibespatial::PointBytes> collected_bytes;
 	unique_ptr<vibespatial::JoinShares> collected_shares;
 	//! Whom Next() asks
 	enum class Source : uint8_t { PROBE, SHARES, COLLECTED, KNOWN };

@@ -33,6 +33,8 @@ static constexpr size_t ROWS_PER_STEP = 128;
 static constexpr size_t POINTS_AT_ONCE = 512;
 static constexpr uint32_t POINTS_PER_STEP = 4;
 static constexpr uint32_t LINE_BYTES = 64;
+//! While vertices are read, farther than hardware does; the next row mostly follows
+static constexpr uint32_t READ_AHEAD_BYTES = 2048;
 //! Of an item's ranges
 static constexpr uint32_t PREFETCHED_LINES = 4;
 
@@ -69,7 +71,7 @@ struct AreaScan::Share {
 		uint32_t place;
 	};
 	UninitializedVector<Run> runs;
-	std::vector<Block> blocks;
+	UninitializedVector<Block> blocks;
 	//! Lanes of the last block that are taken
 	uint32_t taken = RUNS_AT_ONCE;
 	std::vector<Ranges> groups;
@@ -498,6 +500,9 @@ private:
 		for (uint32_t first = 0; first + 1 < count; first += RUN_EDGES) {
 			const uint32_t edges = std::min(RUN_EDGES, count - 1 - first);
 			const uint8_t *at = coords + first * VERTEX_BYTES;
+			for (uint32_t line = 0; line < RUN_EDGES * VERTEX_BYTES; line += LINE_BYTES) {
+				__builtin_prefetch(at + READ_AHEAD_BYTES + line);
+			}
 			const Vertices run = edges == RUN_EDGES ? LANES::ReadRun(at) : Narrow::Read(at, edges);
 			whole.Add(run.range);
 			odd |= run.odd;
@@ -549,7 +554,7 @@ bool AreaScan::Share::EndItem() {
 	}
 	for (auto &run : runs) {
 		if (taken == RUNS_AT_ONCE) {
-			blocks.push_back(Block {NoRanges(), {}, {}, {}});
+			blocks.resize(blocks.size() + 1);
 			taken = 0;
 		}
 		auto &block = blocks.back();
@@ -565,7 +570,11 @@ bool AreaScan::Share::EndItem() {
 		taken++;
 	}
 	if (item.block_count > 1) {
-		taken = RUNS_AT_ONCE;
+		auto &block = blocks.back();
+		for (; taken < RUNS_AT_ONCE; taken++) {
+			block.ranges.min_y[taken] = block.ranges.min_x[taken] = MOST_STEPS;
+			block.ranges.max_y[taken] = block.ranges.max_x[taken] = LEAST_STEP;
+		}
 	}
 	runs.clear();
 	return true;

@@ -752,13 +752,15 @@ void JoinProbe::LocateRun() {
 	} else {
 		const auto tests = lookup.tests, nanoseconds = lookup.nanoseconds;
 		areas->Locate(xs.data() + row, ys.data() + row, end - row, located, lookup);
+		hits.resize(located.size());
+		Hit *const begin = hits.data(), *next = begin;
 		for (auto &found : located) {
 			const uint32_t probe = first + found.point;
-			if (index.answers.point_probes[found.location] &&
-			    !(first_only && !hits.empty() && hits.back().probe == probe)) {
-				hits.push_back(Hit {probe, found.row});
-			}
+			const bool again = first_only && next > begin && next[-1].probe == probe;
+			*next = Hit {probe, found.row};
+			next += index.answers.point_probes[found.location] & !again;
 		}
+		hits.resize(static_cast<size_t>(next - begin));
 		counts.candidates += lookup.tests - tests;
 		counts.exact_tests += lookup.tests - tests;
 		work += (lookup.nanoseconds - nanoseconds) / 8;

@@ -302,7 +302,7 @@ private:
 		uint32_t build;
 	};
 	//! Of a run of points, known to match
-	std::vector<Hit> hits;
+	UninitializedVector<Hit> hits;
 	size_t next_hit = 0;
 	size_t tile_points = 0;
 	uint64_t tests_before = 0;
