@@ -240,9 +240,10 @@ public:
 	unique_ptr<SpatialBuild> build;
 	unique_ptr<SpatialPartitions> partitions;
 	unique_ptr<SpatialGroups> groups;
-	//! Points may be collected for other threads to help with, and are: fewer threads scan the probe side than there are
-	bool may_collect = false;
-	atomic<bool> collects {false};
+	//! Chunks of the probe side may be left to all threads, and are: fewer threads scan it than there are
+	bool may_hold = false;
+	atomic<bool> holds {false};
+	unique_ptr<ColumnDataCollection> held;
 
 	// What happened, for EXPLAIN ANALYZE
 	idx_t built_rows = 0;
@@ -521,9 +522,9 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		    [&](vibespatial::Parallel &parallel) { global.partitions->CutBuild(parallel, std::move(global.rows)); });
 		return SinkFinalizeType::READY;
 	}
-	global.may_collect = OnlyCounts() && probe_keys.size() == 1 && !deterministic && global.threads.Count() > 1;
-	global.collects = global.may_collect &&
-	                  children[0].get().estimated_cardinality / DEFAULT_ROW_GROUP_SIZE < global.threads.Count() / 2;
+	global.may_hold = !deterministic && global.threads.Count() > 1;
+	global.holds = global.may_hold &&
+	               children[0].get().estimated_cardinality / DEFAULT_ROW_GROUP_SIZE < global.threads.Count() / 2;
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
 		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
@@ -544,6 +545,11 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 //===----------------------------------------------------------------------===//
 namespace {
 
+//! Of each thread
+constexpr idx_t CHUNKS_BEFORE_HELD = 2;
+constexpr idx_t MAX_HELD_ROWS = DEFAULT_ROW_GROUP_SIZE;
+constexpr idx_t MAX_HELD_BYTES = idx_t(32) << 20;
+
 class SpatialJoinOperatorState : public CachingOperatorState {
 public:
 	SpatialJoinOperatorState(ClientContext &context, const PhysicalSpatialJoin &op)
@@ -562,25 +568,39 @@ public:
 	bool in_chunk = false;
 	//! Rows that wait for the parts of the build side
 	unique_ptr<PartRows> part_rows;
+	//! Chunks that wait for other threads
+	unique_ptr<ColumnDataCollection> held;
+	ColumnDataAppendState held_append;
+	idx_t chunks_probed = 0;
 	bool begun = false;
 
-	void RunCollected(SpatialJoinGlobalSink &global) {
-		if (probe.HasCollected(1)) {
-			probe.BeginCollected(*global.build);
-			groups->AddPairs(probe, false);
-			probe.ClearCollected();
-			global.build->CountMemory();
+	//! Leaves a chunk to the time when all threads have scanned theirs
+	bool Hold(ClientContext &context, SpatialJoinGlobalSink &global, DataChunk &input) {
+		// The first ones may be all that is asked for
+		if (!global.holds || chunks_probed < CHUNKS_BEFORE_HELD || !probe.IsLight() ||
+		    (held && (held->Count() >= MAX_HELD_ROWS || held->SizeInBytes() >= MAX_HELD_BYTES))) {
+			return false;
 		}
+		if (!held) {
+			held = make_uniq<ColumnDataCollection>(context, input.GetTypes());
+			held->InitializeAppend(held_append);
+		}
+		held->Append(held_append, input);
+		return true;
 	}
 	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
 		auto &global = op.sink_state->Cast<SpatialJoinGlobalSink>();
 		if (device) {
 			device->Finalize();
 		}
-		RunCollected(global);
 		// This thread has nothing left to scan, and time for what others have
-		global.collects = global.may_collect;
+		global.holds = global.may_hold;
 		lock_guard<mutex> guard(global.lock);
+		if (held && global.held) {
+			global.held->Combine(*held);
+		} else if (held) {
+			global.held = std::move(held);
+		}
 		if (groups) {
 			global.groups->Combine(*groups);
 		}
@@ -741,13 +761,11 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	}
 	if (!state.begun) {
 		state.probe.SetInput(input);
-		if (global.collects && state.probe.Collect()) {
-			if (state.probe.HasCollected(SpatialProbe::ENOUGH_POINTS)) {
-				state.RunCollected(global);
-			}
+		if (state.Hold(context.client, global, input)) {
 			return OperatorResultType::NEED_MORE_INPUT;
 		}
 		state.probe.Begin(*global.build);
+		state.chunks_probed++;
 		global.build->CountMemory();
 		state.begun = true;
 	}
@@ -781,7 +799,7 @@ struct PartJoin {
 class SpatialJoinGlobalSource : public GlobalSourceState {
 public:
 	//! What is left to do when the probe side has passed, one after the other
-	enum class Phase : uint8_t { PARTS, TILES, PROBE_REST, BUILD_REST, GROUPS, DONE };
+	enum class Phase : uint8_t { PARTS, TILES, HELD, PROBE_REST, BUILD_REST, GROUPS, DONE };
 
 	SpatialJoinGlobalSource(ClientContext &context, const PhysicalSpatialJoin &op)
 	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()), threads(ThreadCount(context)),
@@ -803,6 +821,12 @@ public:
 			switch (phase) {
 			case Phase::TILES:
 				unit_count = sink.device.Tiles().size();
+				break;
+			case Phase::HELD:
+				if (sink.held) {
+					sink.held->InitializeScan(held_scan);
+					unit_count = sink.held->ChunkCount();
+				}
 				break;
 			case Phase::PROBE_REST:
 				unit_count = op.KeepsProbe() && sink.partitions ? sink.partitions->grid.PartCount() : 0;
@@ -833,6 +857,7 @@ public:
 		return op.deterministic   ? 1
 		       : sink.partitions  ? threads
 		       : tiles > 0        ? MinValue(threads, tiles)
+		       : sink.held        ? MinValue(threads, sink.held->ChunkCount())
 		       : op.has_aggregate ? 1
 		                          : MaxValue<idx_t>(1, unit_count / 10);
 	}
@@ -850,6 +875,7 @@ public:
 	//! Threads with work of this phase
 	idx_t busy = 0;
 	shared_ptr<PartJoin> current;
+	ColumnDataParallelScanState held_scan;
 	//! Rows of the probe side, by number, that met something
 	RowFlags found;
 };
@@ -860,12 +886,15 @@ class SpatialJoinLocalSource : public LocalSourceState {
 public:
 	SpatialJoinLocalSource(ClientContext &context, const PhysicalSpatialJoin &op, SpatialJoinGlobalSource &global)
 	    : gather(*op.layout, op.right_columns) {
-		if (!global.sink.partitions && global.tiles == 0) {
+		if (!global.sink.partitions && global.tiles == 0 && !global.sink.held) {
 			return;
 		}
 		probe = make_uniq<SpatialProbe>(context, op, global.sink.threads);
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
+		}
+		if (global.sink.held) {
+			global.sink.held->InitializeScanChunk(chunk);
 		}
 		if (!global.sink.partitions) {
 			return;
@@ -875,11 +904,12 @@ public:
 	}
 
 	BuildGather gather;
-	// With parts or tiles
+	// With parts, tiles or chunks that were held
 	unique_ptr<SpatialProbe> probe;
 	unique_ptr<RowReader> reader;
 	unique_ptr<SpatialGroups> groups;
 	DataChunk chunk;
+	ColumnDataLocalScanState held_scan;
 	int64_t *numbers = nullptr;
 	shared_ptr<PartJoin> part;
 	//! Of a part, which it must not outlive
@@ -922,6 +952,8 @@ public:
 			return NextOfPart(result);
 		case Phase::TILES:
 			return NextOfTile(result);
+		case Phase::HELD:
+			return NextOfHeld(result);
 		case Phase::PROBE_REST:
 			return NextProbeRest(result);
 		case Phase::BUILD_REST:
@@ -1029,6 +1061,20 @@ private:
 		}
 		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.groups.get()).Next(result);
 		return true;
+	}
+
+	//! One of the chunks that are left to all threads
+	bool NextOfHeld(DataChunk &result) {
+		if (!local.in_chunk) {
+			if (!sink.held->Scan(global.held_scan, local.held_scan, local.chunk)) {
+				return false;
+			}
+			local.probe->SetInput(local.chunk);
+			local.probe->Begin(*sink.build);
+			sink.build->CountMemory();
+		}
+		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.groups.get()).Next(result);
+		return local.in_chunk;
 	}
 
 	//===------------------------------------------------------------------===//
@@ -1197,7 +1243,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 				global.sink.groups->Combine(*local.groups);
 				local.groups = make_uniq<SpatialGroups>(context.client, *this);
 			}
-			if (local.probe && (global.phase == Phase::PARTS || global.phase == Phase::TILES)) {
+			if (local.probe && global.phase <= Phase::HELD) {
 				lock_guard<mutex> sink_guard(global.sink.lock);
 				global.sink.Add(*local.probe);
 			}

@@ -99,40 +99,6 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 	}
 }
 
-bool SpatialProbe::Collect() {
-	auto count = input->size();
-	for (idx_t i = 0; i < count; i++) {
-		if (tile[i].data && tile[i].size != sizeof(vibespatial::PointBytes)) {
-			return false;
-		}
-	}
-	if (collected_bytes.empty()) {
-		collected_bytes.resize(ENOUGH_POINTS + STANDARD_VECTOR_SIZE);
-	}
-	for (idx_t i = 0; i < count; i++) {
-		if (tile[i].data) {
-			auto &bytes = collected_bytes[collected.size()];
-			memcpy(bytes.data(), tile[i].data, bytes.size());
-			collected.push_back(vibespatial::JoinRow {bytes.data(), tile[i].size});
-		}
-	}
-	probed_rows += count;
-	return true;
-}
-
-void SpatialProbe::BeginCollected(SpatialBuild &build_p) {
-	build = build_p;
-	partitions = nullptr;
-	source = Source::COLLECTED;
-	if (!collected_shares) {
-		collected_shares = make_uniq<vibespatial::JoinShares>(
-		    build->Index(), CancelPoll(context),
-		    [&](const std::function<void(vibespatial::Parallel &)> &work) { threads.Run(work); },
-		    vibespatial::JoinShares::POINTS_PER_SHARE);
-	}
-	collected_shares->Begin(collected.data(), collected.size(), nullptr, nullptr);
-}
-
 void SpatialProbe::BeginPairs(SpatialBuild &build_p, DataChunk &chunk, const uint32_t *probe_p,
                               const uint32_t *build_rows_p, idx_t count,
                               optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
@@ -163,10 +129,6 @@ idx_t SpatialProbe::NextCandidates() {
 		return probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
 	case Source::SHARES:
 		return shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
-	case Source::COLLECTED:
-		count = collected_shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
-		memset(probe_rows.data(), 0, count * sizeof(sel_t));
-		return count;
 	case Source::KNOWN:
 		break;
 	}

@@ -24,19 +24,10 @@ public:
 	void BeginPairs(SpatialBuild &build, DataChunk &chunk, const uint32_t *probe, const uint32_t *build_rows,
 	                idx_t count, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
 	void BeginFound(SpatialBuild &build, DataChunk &chunk, const uint8_t *found);
-	//! For joins that ask for no column of the chunk: its rows are kept until they are work enough for several threads. False: they
-	//! are not all points, and are to be probed by themselves.
-	bool Collect();
-	bool HasCollected(idx_t least) const {
-		return collected.size() >= least;
+	//! Are the geometries of the chunk that was set points, or hardly more? Too few for several threads to share it
+	bool IsLight() const {
+		return tile_bytes < vibespatial::JoinShares::BYTES_TO_SHARE;
 	}
-	//! Probes with those that were collected; Next() tells rows of the build side alone. They stay until ClearCollected().
-	void BeginCollected(SpatialBuild &build);
-	void ClearCollected() {
-		collected.clear();
-	}
-	//! Points from which others may help
-	static constexpr idx_t ENOUGH_POINTS = 16 * STANDARD_VECTOR_SIZE;
 	const vibespatial::JoinRow *Geometries() const {
 		return tile;
 	}
@@ -67,9 +58,6 @@ public:
 			total.Add(probe->counts);
 			total.Add(shares->Counts());
 		}
-		if (collected_shares) {
-			total.Add(collected_shares->Counts());
-		}
 	}
 	idx_t probed_rows = 0;
 	idx_t pairs = 0;
@@ -93,12 +81,8 @@ private:
 	//! Of the current build: by this thread, or together with others
 	unique_ptr<vibespatial::JoinProbe> probe;
 	unique_ptr<vibespatial::JoinShares> shares;
-	//! Points of chunks before, their bytes, and who probes with them
-	vector<vibespatial::JoinRow> collected;
-	vibespatial::UninitializedVector<vibespatial::PointBytes> collected_bytes;
-	unique_ptr<vibespatial::JoinShares> collected_shares;
 	//! Whom Next() asks
-	enum class Source : uint8_t { PROBE, SHARES, COLLECTED, KNOWN };
+	enum class Source : uint8_t { PROBE, SHARES, KNOWN };
 	Source source = Source::PROBE;
 	//! What is known already
 	const uint32_t *known_probe = nullptr;

@@ -1102,8 +1102,8 @@ bool JoinProbe::Matches(uint32_t build_row) {
 //===----------------------------------------------------------------------===//
 // Probing together
 //===----------------------------------------------------------------------===//
-JoinShares::JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads, size_t rows_per_share)
-    : index(index), poll(poll), threads(std::move(threads)), rows_per_share(rows_per_share) {
+JoinShares::JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads)
+    : index(index), poll(poll), threads(std::move(threads)) {
 }
 
 void JoinShares::SetFirstOnly(bool value) {
@@ -1115,13 +1115,13 @@ void JoinShares::Begin(const JoinRow *tile_p, size_t count_p, const double *row_
 	count = count_p;
 	row_limits = row_limits_p;
 	done = done_p;
-	share_count = (count + rows_per_share - 1) / rows_per_share;
+	share_count = (count + ROWS_PER_SHARE - 1) / ROWS_PER_SHARE;
 	while (shares.size() < share_count) {
 		shares.push_back(std::make_unique<Share>(index, poll));
 	}
 	for (size_t i = 0; i < share_count; i++) {
 		auto &share = *shares[i];
-		share.first_row = static_cast<uint32_t>(i * rows_per_share);
+		share.first_row = static_cast<uint32_t>(i * ROWS_PER_SHARE);
 		share.probe.SetFirstOnly(first_only);
 		share.begun = false;
 		share.found = share.given = 0;
@@ -1152,7 +1152,7 @@ size_t JoinShares::Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capac
 				auto &share = *shares[i];
 				if (!share.begun) {
 					const size_t begin = share.first_row;
-					share.probe.Begin(tile + begin, std::min(rows_per_share, count - begin),
+					share.probe.Begin(tile + begin, std::min(ROWS_PER_SHARE, count - begin),
 					                  row_limits ? row_limits + begin : nullptr, done ? done + begin : nullptr);
 					share.begun = true;
 				}

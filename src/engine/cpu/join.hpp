@@ -345,9 +345,7 @@ public:
 
 	//! Rows that a thread takes at a time
 	static constexpr size_t ROWS_PER_SHARE = 256;
-	static constexpr size_t POINTS_PER_SHARE = 2048;
-	JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads,
-	           size_t rows_per_share = ROWS_PER_SHARE);
+	JoinShares(JoinIndex &index, const std::function<void()> &poll, Threads threads);
 
 	//! As those of a JoinProbe. Rows come in no order; those that are marked in `done` while the tile is worked on may come.
 	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done);
@@ -360,10 +358,10 @@ public:
 	static bool Pays(size_t count, size_t bytes) {
 		return count > ROWS_PER_SHARE && bytes >= BYTES_TO_SHARE;
 	}
-
-private:
 	//! More than a tile of points has
 	static constexpr size_t BYTES_TO_SHARE = 64 * 1024;
+
+private:
 	//! That a share finds before it waits until they are taken
 	static constexpr size_t PAIRS_AT_ONCE = 2048;
 
@@ -384,7 +382,6 @@ private:
 	JoinIndex &index;
 	const std::function<void()> poll;
 	const Threads threads;
-	const size_t rows_per_share;
 	bool first_only = false;
 	std::vector<std::unique_ptr<Share>> shares;
 	//! Of this tile
