@@ -149,27 +149,26 @@ void GroupStates::Combine(GroupStates &other, const vector<uint32_t> &mapped) {
 	Vector sources(LogicalType::POINTER);
 	auto from = FlatVector::GetData<data_ptr_t>(sources);
 	auto to = FlatVector::GetData<data_ptr_t>(states);
-	for (idx_t begin = 0; begin < other.touched.size(); begin += STANDARD_VECTOR_SIZE) {
-		auto end = MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, other.touched.size());
-		for (idx_t i = 0; i <= objects.size(); i++) {
-			idx_t count = 0;
-			for (idx_t group = begin; group < end; group++) {
-				if (!other.touched[group]) {
-					continue;
-				}
-				auto number = mapped.empty() ? group : mapped[group];
-				Fit(number);
-				auto state = State(number);
-				touched[number] = 1;
-				if (i < objects.size()) {
-					from[count] = other.State(group) + offsets[i];
-					to[count++] = state + offsets[i];
-				}
+	idx_t theirs[STANDARD_VECTOR_SIZE], ours[STANDARD_VECTOR_SIZE];
+	for (idx_t group = 0; group < other.touched.size();) {
+		idx_t count = 0;
+		for (; group < other.touched.size() && count < STANDARD_VECTOR_SIZE; group++) {
+			if (other.touched[group]) {
+				theirs[count] = group;
+				ours[count++] = mapped.empty() ? group : mapped[group];
 			}
-			if (count > 0) {
-				AggregateInputData data(objects[i].GetFunctionData(), arena);
-				objects[i].function.combine(sources, states, data, count);
+		}
+		for (idx_t k = 0; k < count; k++) {
+			Fit(ours[k]);
+			touched[ours[k]] = 1;
+		}
+		for (idx_t i = 0; i < objects.size() && count > 0; i++) {
+			for (idx_t k = 0; k < count; k++) {
+				from[k] = other.State(theirs[k]) + offsets[i];
+				to[k] = State(ours[k]) + offsets[i];
 			}
+			AggregateInputData data(objects[i].GetFunctionData(), arena);
+			objects[i].function.combine(sources, states, data, count);
 		}
 	}
 }
@@ -217,16 +216,13 @@ static void EvaluateNulls(ClientContext &context, const vector<unique_ptr<Expres
 }
 
 SpatialGroups::SpatialGroups(ClientContext &context, const PhysicalSpatialJoin &op)
-    : op(op), states(context, op.aggregates), probe_executor(context), group_executor(context),
+    : context(context), op(op), states(context, op.aggregates), probe_executor(context), group_executor(context),
       gather(*op.layout, op.build_arguments), zeros(STANDARD_VECTOR_SIZE) {
 	for (auto &argument : op.probe_arguments) {
 		probe_executor.AddExpression(*argument);
 	}
 	for (auto &group : op.probe_groups) {
 		group_executor.AddExpression(*group);
-	}
-	if (!op.group_types.empty()) {
-		numbers = make_uniq<GroupNumbers>(context, op.group_types);
 	}
 	if (!op.probe_arguments.empty()) {
 		probe_arguments.Initialize(Allocator::Get(context), TypesOf(op.probe_arguments));
@@ -244,6 +240,18 @@ SpatialGroups::SpatialGroups(ClientContext &context, const PhysicalSpatialJoin &
 	}
 }
 
+bool SpatialGroups::HasGroups() const {
+	return !op.group_types.empty();
+}
+
+//! Those of a build side are numbered once for all threads
+GroupNumbers &SpatialGroups::Numbers() {
+	if (!numbers) {
+		numbers = make_uniq<GroupNumbers>(context, op.group_types);
+	}
+	return *numbers;
+}
+
 void SpatialGroups::NumberBuild(SpatialBuild &build) {
 	if (op.build_groups.empty()) {
 		return;
@@ -256,7 +264,7 @@ void SpatialGroups::NumberBuild(SpatialBuild &build) {
 		for (idx_t i = 0; i < size; i++) {
 			rows[i] = NumericCast<uint32_t>(begin + i);
 		}
-		numbers->Number(group_gather.Gather(build, rows, size), build.groups.data() + begin);
+		Numbers().Number(group_gather.Gather(build, rows, size), build.groups.data() + begin);
 	}
 }
 
@@ -268,7 +276,7 @@ void SpatialGroups::Evaluate(DataChunk &input) {
 	if (!op.probe_groups.empty()) {
 		group_chunk.Reset();
 		group_executor.Execute(input, group_chunk);
-		numbers->Number(group_chunk, row_groups);
+		Numbers().Number(group_chunk, row_groups);
 	}
 }
 
@@ -286,10 +294,10 @@ void SpatialGroups::Add(const SelectionVector &rows, optional_ptr<SpatialBuild> 
 		}
 	}
 	uint32_t groups[STANDARD_VECTOR_SIZE];
-	for (idx_t i = 0; numbers && i < count; i++) {
+	for (idx_t i = 0; HasGroups() && i < count; i++) {
 		groups[i] = op.probe_groups.empty() ? build->groups[build_rows[i]] : row_groups[rows.get_index(i)];
 	}
-	states.Update(arguments, numbers ? groups : nullptr, count);
+	states.Update(arguments, HasGroups() ? groups : nullptr, count);
 }
 
 void SpatialGroups::AddPairs(SpatialProbe &probe, bool rest) {
@@ -336,10 +344,10 @@ void SpatialGroups::AddRest(SpatialBuild &build, const uint32_t *rows, idx_t cou
 		}
 	}
 	uint32_t groups[STANDARD_VECTOR_SIZE];
-	for (idx_t i = 0; numbers && i < count; i++) {
+	for (idx_t i = 0; HasGroups() && i < count; i++) {
 		groups[i] = build.groups[rows[i]];
 	}
-	states.Update(arguments, numbers ? groups : nullptr, count);
+	states.Update(arguments, HasGroups() ? groups : nullptr, count);
 }
 
 void SpatialGroups::AddCounted(SpatialBuild &build, const vector<uint64_t> &pairs) {
@@ -361,7 +369,7 @@ void SpatialGroups::AddCounted(SpatialBuild &build, const vector<uint64_t> &pair
 			for (idx_t k = 0; k < op.arguments.size(); k++) {
 				ConstantVector::Reference(one.data[k], gathered->data[op.arguments[k].index], i, count);
 			}
-			states.UpdateOften(one, numbers ? build.groups[rows[i]] : 0, pairs[rows[i]]);
+			states.UpdateOften(one, HasGroups() ? build.groups[rows[i]] : 0, pairs[rows[i]]);
 		}
 	}
 }
@@ -370,10 +378,10 @@ void SpatialGroups::Combine(SpatialGroups &other) {
 	vector<uint32_t> mapped;
 	if (!op.probe_groups.empty()) {
 		// The other has numbered its groups by itself
-		mapped.resize(other.numbers->Count());
+		mapped.resize(other.Count());
 		idx_t done = 0;
-		for (auto &chunk : other.numbers->Values().Chunks()) {
-			numbers->Number(chunk, mapped.data() + done);
+		for (auto &chunk : other.Numbers().Values().Chunks()) {
+			Numbers().Number(chunk, mapped.data() + done);
 			done += chunk.size();
 		}
 		if (mapped.empty()) {
@@ -386,11 +394,11 @@ void SpatialGroups::Combine(SpatialGroups &other) {
 idx_t SpatialGroups::Emit(idx_t begin, DataChunk &result) {
 	uint32_t groups[STANDARD_VECTOR_SIZE];
 	idx_t count = 0;
-	if (!numbers) {
+	if (!HasGroups()) {
 		// Without groups there is a result even of no pairs
 		groups[count++] = 0;
 	} else {
-		for (auto group = begin; group < MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, numbers->Count()); group++) {
+		for (auto group = begin; group < MinValue<idx_t>(begin + STANDARD_VECTOR_SIZE, Count()); group++) {
 			if (states.Has(group)) {
 				groups[count++] = NumericCast<uint32_t>(group);
 			}
@@ -399,12 +407,12 @@ idx_t SpatialGroups::Emit(idx_t begin, DataChunk &result) {
 			return 0;
 		}
 		DataChunk values;
-		numbers->Values().InitializeScanChunk(values);
+		Numbers().Values().InitializeScanChunk(values);
 		SelectionVector rows(STANDARD_VECTOR_SIZE);
 		for (idx_t i = 0; i < count; i++) {
 			rows.set_index(i, groups[i] - begin);
 		}
-		numbers->Values().FetchChunk(begin / STANDARD_VECTOR_SIZE, values);
+		Numbers().Values().FetchChunk(begin / STANDARD_VECTOR_SIZE, values);
 		for (idx_t i = 0; i < op.group_types.size(); i++) {
 			VectorOperations::Copy(values.data[i], result.data[i], rows, count, 0, 0);
 		}

@@ -88,7 +88,7 @@ public:
 	void Combine(SpatialGroups &other);
 
 	idx_t Count() const {
-		return numbers ? numbers->Count() : 1;
+		return !HasGroups() ? 1 : numbers ? numbers->Count() : 0;
 	}
 	//! The results of the groups from `begin` on, at most a chunk of them; returns how many there are
 	idx_t Emit(idx_t begin, DataChunk &result);
@@ -99,6 +99,10 @@ private:
 	//! Pairs of rows of the evaluated chunk and of a build side; no build side: with NULLs
 	void Add(const SelectionVector &rows, optional_ptr<SpatialBuild> build, const uint32_t *build_rows, idx_t count);
 
+	bool HasGroups() const;
+	GroupNumbers &Numbers();
+
+	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	unique_ptr<GroupNumbers> numbers;
 	GroupStates states;

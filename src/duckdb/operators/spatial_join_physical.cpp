@@ -885,14 +885,11 @@ using Phase = SpatialJoinGlobalSource::Phase;
 class SpatialJoinLocalSource : public LocalSourceState {
 public:
 	SpatialJoinLocalSource(ClientContext &context, const PhysicalSpatialJoin &op, SpatialJoinGlobalSource &global)
-	    : gather(*op.layout, op.right_columns) {
+	    : gather(*op.layout, op.right_columns), context(context), op(op) {
 		if (!global.sink.partitions && global.tiles == 0 && !global.sink.held) {
 			return;
 		}
 		probe = make_uniq<SpatialProbe>(context, op, global.sink.threads);
-		if (op.has_aggregate) {
-			groups = make_uniq<SpatialGroups>(context, op);
-		}
 		if (global.sink.held) {
 			global.sink.held->InitializeScanChunk(chunk);
 		}
@@ -907,7 +904,6 @@ public:
 	// With parts, tiles or chunks that were held
 	unique_ptr<SpatialProbe> probe;
 	unique_ptr<RowReader> reader;
-	unique_ptr<SpatialGroups> groups;
 	DataChunk chunk;
 	ColumnDataLocalScanState held_scan;
 	int64_t *numbers = nullptr;
@@ -923,6 +919,17 @@ public:
 	idx_t position = 0;
 	unique_ptr<SpatialBuild> rest;
 
+	//! Of a join with an aggregate: this thread's, of the current phase
+	optional_ptr<SpatialGroups> Groups() {
+		if (op.has_aggregate && !groups) {
+			groups = make_uniq<SpatialGroups>(context, op);
+		}
+		return groups.get();
+	}
+	unique_ptr<SpatialGroups> TakeGroups() {
+		return std::move(groups);
+	}
+
 	//! The next chunk of probe rows of a part: those columns that came from the left child
 	bool Fetch(TupleDataCollection &rows, idx_t index) {
 		if (index >= rows.ChunkCount()) {
@@ -936,6 +943,11 @@ public:
 		numbers = FlatVector::GetData<int64_t>(fetched.data[chunk.ColumnCount()]);
 		return true;
 	}
+
+private:
+	ClientContext &context;
+	const PhysicalSpatialJoin &op;
+	unique_ptr<SpatialGroups> groups;
 };
 
 //! One thread's share of the source
@@ -1018,8 +1030,8 @@ private:
 	//! Returns whether there may be more of the chunk
 	bool NextOfChunk(DataChunk &result) {
 		auto &probe = *local.probe;
-		if (local.groups) {
-			local.groups->AddPairs(probe, false);
+		if (auto groups = local.Groups()) {
+			groups->AddPairs(probe, false);
 		} else if (op.join_type == JoinType::INNER || op.join_type == JoinType::LEFT ||
 		           op.join_type == JoinType::RIGHT || op.join_type == JoinType::OUTER) {
 			auto count = probe.Next();
@@ -1059,7 +1071,7 @@ private:
 			}
 			tile->BeginChunk(*local.probe, local.position++);
 		}
-		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.groups.get()).Next(result);
+		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.Groups()).Next(result);
 		return true;
 	}
 
@@ -1073,7 +1085,7 @@ private:
 			local.probe->Begin(*sink.build);
 			sink.build->CountMemory();
 		}
-		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.groups.get()).Next(result);
+		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.Groups()).Next(result);
 		return local.in_chunk;
 	}
 
@@ -1099,8 +1111,8 @@ private:
 				rows.set_index(count++, i);
 			}
 		}
-		if (local.groups) {
-			local.groups->AddRest(local.chunk, rows, count);
+		if (auto groups = local.Groups()) {
+			groups->AddRest(local.chunk, rows, count);
 		} else if (count > 0) {
 			ChunkJoin(op, probe, local.gather).Rest(result, rows, count);
 		}
@@ -1136,9 +1148,8 @@ private:
 				rows[count++] = NumericCast<uint32_t>(row);
 			}
 		}
-		if (op.has_aggregate) {
-			auto &groups = local.groups ? *local.groups : *sink.groups;
-			groups.AddRest(*build, rows, count);
+		if (auto groups = local.Groups()) {
+			groups->AddRest(*build, rows, count);
 		} else if (count > 0) {
 			idx_t column = 0;
 			for (; column < op.left_columns.size(); column++) {
@@ -1238,10 +1249,9 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 			local.busy = false;
 			global.busy--;
 			last_part.reset();
-			if (local.groups) {
+			if (auto groups = local.TakeGroups()) {
 				lock_guard<mutex> sink_guard(global.sink.lock);
-				global.sink.groups->Combine(*local.groups);
-				local.groups = make_uniq<SpatialGroups>(context.client, *this);
+				global.sink.groups->Combine(*groups);
 			}
 			if (local.probe && global.phase <= Phase::HELD) {
 				lock_guard<mutex> sink_guard(global.sink.lock);
