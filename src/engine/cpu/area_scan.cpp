@@ -867,6 +867,9 @@ inline __attribute__((always_inline)) void AreaScan::SetCandidates(Lookup &looku
 	if (lookup.looks.size() <= most * RUNS_AT_ONCE) {
 		lookup.looks.resize(2 * most * RUNS_AT_ONCE + 1);
 	}
+	if (lookup.blocks.size() < most) {
+		lookup.blocks.resize(2 * most);
+	}
 }
 
 //! Of the runs that a ray can meet, those that are right of the point are crossed as often, but for twos, as a line from the first
@@ -875,42 +878,53 @@ inline __attribute__((always_inline)) void AreaScan::FindLooks(Lookup &lookup) {
 	auto next = lookup.looks.data();
 	Candidate *const candidates = lookup.candidates.data();
 	const auto count = static_cast<uint32_t>(lookup.candidate_count);
+	auto compare = [&](const Block &block, Shorts x, Shorts y, Shorts own, uint32_t number)
+	    __attribute__((always_inline)) {
+		const Shorts first = Load<Shorts>(block.first_y), last = Load<Shorts>(block.last_y);
+		const Shorts meeting = Meeting(block.ranges, x, y) & own;
+		const Shorts sure = (Load<Shorts>(block.ranges.min_x) > x) & (first != y) & (last != y);
+		auto use = [&](uint64_t bits) __attribute__((always_inline)) {
+			*next = Lookup::Look {block.place[LowestLane(bits)], number};
+			next += bits != 0;
+			return bits & (bits - 1);
+		};
+		// Mostly none or one, and which of both cannot be foretold
+		uint64_t rest = use(SpreadBits(meeting & ~sure));
+		while (rest != 0) {
+			rest = use(rest);
+		}
+		return meeting & sure & ((first > y) ^ (last > y));
+	};
+	auto next_block = lookup.blocks.data();
 	for (uint32_t number = 0; number < count; number++) {
 		auto &candidate = candidates[number];
 		const Item &item = *candidate.item;
-		const Shorts x = All(candidate.x), y = All(candidate.y), own = (All(item.lanes) & LANE_BITS) != 0;
+		const Shorts x = All(candidate.x), y = All(candidate.y);
 		Shorts crossed {};
-		auto compare = [&](const Block &block) {
-			const Shorts first = Load<Shorts>(block.first_y), last = Load<Shorts>(block.last_y);
-			const Shorts meeting = Meeting(block.ranges, x, y) & own;
-			const Shorts sure = (Load<Shorts>(block.ranges.min_x) > x) & (first != y) & (last != y);
-			const Shorts across = (first > y) ^ (last > y);
-			crossed ^= meeting & sure & across;
-			auto use = [&](uint64_t bits) __attribute__((always_inline)) {
-				*next = Lookup::Look {block.place[LowestLane(bits)], number};
-				next += bits != 0;
-				return bits & (bits - 1);
-			};
-			// Mostly none or one, and which of both cannot be foretold
-			uint64_t rest = use(SpreadBits(meeting & ~sure));
-			while (rest != 0) {
-				rest = use(rest);
-			}
-		};
 		if (!item.groups) {
+			const Shorts own = (All(item.lanes) & LANE_BITS) != 0;
 			const Block *block = item.blocks, *const end = block + item.block_count;
 			do {
-				compare(*block);
+				crossed ^= compare(*block, x, y, own, number);
 			} while (++block != end);
-		} else {
-			for (uint32_t first = 0; first < item.block_count; first += RUNS_AT_ONCE) {
-				uint64_t bits = SpreadBits(Meeting(item.groups[first / RUNS_AT_ONCE], x, y));
-				for (; bits != 0; bits &= bits - 1) {
-					compare(item.blocks[first + LowestLane(bits)]);
+		}
+		// Blocks of groups come while others are compared
+		for (uint32_t first = 0; item.groups && first < item.block_count; first += RUNS_AT_ONCE) {
+			uint64_t bits = SpreadBits(Meeting(item.groups[first / RUNS_AT_ONCE], x, y));
+			for (; bits != 0; bits &= bits - 1) {
+				const Block *block = item.blocks + first + LowestLane(bits);
+				*next_block++ = Lookup::OneBlock {block, number};
+				for (uint32_t line = 0; line < sizeof(Block); line += LINE_BYTES) {
+					__builtin_prefetch(reinterpret_cast<const uint8_t *>(block) + line);
 				}
 			}
 		}
 		candidate.crossings = Parity(crossed);
+	}
+	for (auto one = lookup.blocks.data(); one < next_block; one++) {
+		auto &candidate = candidates[one->candidate];
+		const Shorts crossed = compare(*one->block, All(candidate.x), All(candidate.y), All(-1), one->candidate);
+		candidate.crossings ^= Parity(crossed);
 	}
 	lookup.look_count = static_cast<size_t>(next - lookup.looks.data());
 	for (auto look = lookup.looks.data(); look < next; look++) {

@@ -22,6 +22,7 @@ namespace vibespatial {
 struct JoinRow;
 
 class AreaScan {
+	struct Block;
 	struct Candidate;
 	struct Open;
 
@@ -62,6 +63,11 @@ public:
 			uint32_t place;
 			uint32_t candidate;
 		};
+		//! A Block of many whose edges a candidate's ray may meet
+		struct OneBlock {
+			const Block *block;
+			uint32_t candidate;
+		};
 		//! Items whose box a point is in
 		struct Meeting {
 			uint32_t item;
@@ -71,6 +77,7 @@ public:
 		size_t look_count = 0;
 		UninitializedVector<Meeting> meetings;
 		UninitializedVector<Candidate> candidates;
+		UninitializedVector<OneBlock> blocks;
 		UninitializedVector<Look> looks;
 		UninitializedVector<Open> open;
 	};
