@@ -206,6 +206,9 @@ namespace {
 constexpr idx_t SAMPLED_ROWS = 61;
 //! Bytes of geometry from which a thread that nobody else sinks beside has help in copying a chunk
 constexpr idx_t BYTES_TO_SHARE = idx_t(256) << 10;
+//! Chunks of the probe side that are held back: bytes of each thread, and one part in so many of the memory for all
+constexpr idx_t MAX_HELD_BYTES = idx_t(32) << 20;
+constexpr idx_t HELD_OF_MEMORY = 16;
 
 //! Where the rows of the build side are, in case they must be cut into parts
 struct BuildSample {
@@ -243,6 +246,8 @@ public:
 	//! Chunks of the probe side may be left to all threads, and are: fewer threads scan it than there are
 	bool may_hold = false;
 	atomic<bool> holds {false};
+	//! That each thread may have of them
+	idx_t max_held_bytes = 0;
 	unique_ptr<ColumnDataCollection> held;
 
 	// What happened, for EXPLAIN ANALYZE
@@ -523,6 +528,8 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		return SinkFinalizeType::READY;
 	}
 	global.may_hold = !deterministic && global.threads.Count() > 1;
+	global.max_held_bytes = MinValue(MAX_HELD_BYTES, BufferManager::GetBufferManager(context).GetMaxMemory() /
+	                                                     (HELD_OF_MEMORY * global.threads.Count()));
 	global.holds = global.may_hold &&
 	               children[0].get().estimated_cardinality / DEFAULT_ROW_GROUP_SIZE < global.threads.Count() / 2;
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
@@ -548,7 +555,6 @@ namespace {
 //! Of each thread
 constexpr idx_t CHUNKS_BEFORE_HELD = 2;
 constexpr idx_t MAX_HELD_ROWS = DEFAULT_ROW_GROUP_SIZE;
-constexpr idx_t MAX_HELD_BYTES = idx_t(32) << 20;
 
 class SpatialJoinOperatorState : public CachingOperatorState {
 public:
@@ -578,7 +584,7 @@ public:
 	bool Hold(ClientContext &context, SpatialJoinGlobalSink &global, DataChunk &input) {
 		// The first ones may be all that is asked for
 		if (!global.holds || chunks_probed < CHUNKS_BEFORE_HELD || !probe.IsLight() ||
-		    (held && (held->Count() >= MAX_HELD_ROWS || held->SizeInBytes() >= MAX_HELD_BYTES))) {
+		    (held && (held->Count() >= MAX_HELD_ROWS || held->SizeInBytes() >= global.max_held_bytes))) {
 			return false;
 		}
 		if (!held) {
