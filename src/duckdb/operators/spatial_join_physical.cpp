@@ -1262,6 +1262,9 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 			if (local.probe && global.phase <= Phase::HELD) {
 				lock_guard<mutex> sink_guard(global.sink.lock);
 				global.sink.Add(*local.probe);
+				if (global.phase == Phase::TILES) {
+					local.probe = make_uniq<SpatialProbe>(context.client, *this, global.sink.threads); // counts anew
+				}
 			}
 		}
 		if (global.busy == 0) {
