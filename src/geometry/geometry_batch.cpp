@@ -47,30 +47,12 @@ vibe::GeometryView GeometryBatch::View(size_t row) const {
 	return view;
 }
 
-//! Minimum and maximum of a column's slice
-static void AddColumn(const double *values, size_t count, double &min, double &max) {
-	// Four chains: one alone waits for itself at every step
-	LaneRange even;
-	LaneRange odd;
-	size_t i = 0;
-	for (; i + 4 <= count; i += 4) {
-		even.Add(LoadLanes(values + i));
-		odd.Add(LoadLanes(values + i + 2));
-	}
-	for (; i < count; i++) {
-		even.Add(Lanes {values[i], values[i]});
-	}
-	even.Add(odd);
-	min = vibe::Min(even.min[0], even.min[1]);
-	max = vibe::Max(even.max[0], even.max[1]);
-}
-
 vibe::Box GeometryBatch::Bounds(size_t row) const {
 	const auto begin = ring_start[part_ring[row_part[row]]];
 	const auto end = ring_start[part_ring[row_part[row + 1]]];
 	vibe::Box box;
-	AddColumn(x.data() + begin, end - begin, box.min_x, box.max_x);
-	AddColumn(y.data() + begin, end - begin, box.min_y, box.max_y);
+	ColumnRange(x.data() + begin, end - begin, box.min_x, box.max_x);
+	ColumnRange(y.data() + begin, end - begin, box.min_y, box.max_y);
 	return box;
 }
 

@@ -7,6 +7,7 @@
 
 #include "vibe/views.h"
 
+#include <cstdint>
 #include <cstring>
 
 namespace vibespatial {
@@ -35,5 +36,44 @@ struct LaneRange {
 		max = other.max > max ? other.max : max;
 	}
 };
+
+//! Of the vertices from `coords` on, so many bytes apart. Each is shown to `see`, too.
+template <class SEE>
+LaneRange VertexRange(const uint8_t *coords, uint32_t count, size_t stride, const SEE &see) {
+	// Two chains for each of minimum and maximum: one alone waits for itself at every vertex
+	LaneRange range, odd;
+	uint32_t i = 0;
+	for (; i + 2 <= count; i += 2, coords += 2 * stride) {
+		const Lanes vertex = LoadLanes(coords), next = LoadLanes(coords + stride);
+		see(vertex);
+		see(next);
+		range.Add(vertex);
+		odd.Add(next);
+	}
+	if (i < count) {
+		const Lanes vertex = LoadLanes(coords);
+		see(vertex);
+		range.Add(vertex);
+	}
+	range.Add(odd);
+	return range;
+}
+
+//! Minimum and maximum of a column's slice
+inline void ColumnRange(const double *values, size_t count, double &min, double &max) {
+	// Four chains: one alone waits for itself at every step
+	LaneRange even, odd;
+	size_t i = 0;
+	for (; i + 4 <= count; i += 4) {
+		even.Add(LoadLanes(values + i));
+		odd.Add(LoadLanes(values + i + 2));
+	}
+	for (; i < count; i++) {
+		even.Add(Lanes {values[i], values[i]});
+	}
+	even.Add(odd);
+	min = vibe::Min(even.min[0], even.min[1]);
+	max = vibe::Max(even.max[0], even.max[1]);
+}
 
 } // namespace vibespatial

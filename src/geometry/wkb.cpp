@@ -114,17 +114,7 @@ struct BoundsVisitor {
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
 		vertices += count;
-		// Two chains for each of minimum and maximum: one alone waits for itself at every vertex
-		LaneRange odd;
-		uint32_t i = 0;
-		for (; i + 2 <= count; i += 2, coords += 2 * stride) {
-			range.Add(LoadLanes(coords));
-			odd.Add(LoadLanes(coords + stride));
-		}
-		if (i < count) {
-			range.Add(LoadLanes(coords));
-		}
-		range.Add(odd);
+		range.Add(VertexRange(coords, count, stride, [](Lanes) {}));
 	}
 };
 

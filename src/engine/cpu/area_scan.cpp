@@ -137,7 +137,7 @@ uint64_t SpreadBits(Shorts masks) {
 uint32_t LowestLane(uint64_t bits) {
 	return static_cast<uint32_t>(__builtin_ctzll(bits | 1ULL << (8 * BITS_PER_LANE - 1))) / BITS_PER_LANE;
 }
-//! Whether the number of lanes that are set is odd
+//! As many bits as lanes are set, but for twos
 uint16_t Parity(Shorts masks) {
 #ifdef __aarch64__
 	return vaddvq_u16(reinterpret_cast<uint16x8_t>(masks)) & 1;

@@ -103,7 +103,7 @@ private:
 	//! Where something lies in an item's box, in 65,534 steps from its least coordinate to its most, rounded: what is less there is
 	//! less, and what is equal may be either
 	typedef int16_t Step;
-	//! Of eight runs, or eight blocks of them. Those that are not used are met by no ray.
+	//! Of eight runs, or eight blocks of them. Those that are not used are met by no ray, or no item's `lanes` has them.
 	struct alignas(64) Ranges {
 		Step min_y[RUNS_AT_ONCE];
 		Step max_y[RUNS_AT_ONCE];

@@ -23,22 +23,8 @@ struct PartBoxes {
 		}
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
-		// Two at once, as each waits for the one before
-		LaneRange range, odd;
 		Lanes rest {0, 0};
-		uint32_t i = 0;
-		for (; i + 1 < count; i += 2, coords += 2 * stride) {
-			const Lanes vertex = LoadLanes(coords), next = LoadLanes(coords + stride);
-			rest += (vertex - vertex) + (next - next);
-			range.Add(vertex);
-			odd.Add(next);
-		}
-		if (i < count) {
-			const Lanes vertex = LoadLanes(coords);
-			rest += vertex - vertex;
-			range.Add(vertex);
-		}
-		range.Add(odd);
+		const LaneRange range = VertexRange(coords, count, stride, [&](Lanes vertex) { rest += vertex - vertex; });
 		const vibe::Box box {range.min[0], range.min[1], range.max[0], range.max[1]};
 		// v - v is 0 for a finite v and NaN for all others
 		finite = finite && rest[0] + rest[1] == 0;

@@ -61,21 +61,13 @@ void Shape::Reset() {
 	view.box = Box::Empty();
 }
 
-//! vibe::RunBox, two vertices at once
+//! vibe::RunBox, several vertices at once
 static Box RunBox(const ShapeView &view, uint32_t first) {
-	const uint32_t last = first + ShapeView::FANOUT;
-	if (last >= view.vertex_count) {
-		return vibe::RunBox(view, first);
-	}
-	LaneRange x, y;
-	for (uint32_t i = first; i < last; i += 2) {
-		x.Add(LoadLanes(view.x + i));
-		y.Add(LoadLanes(view.y + i));
-	}
-	x.Add(Lanes {view.x[last], view.x[last]});
-	y.Add(Lanes {view.y[last], view.y[last]});
-	return Box {std::min(x.min[0], x.min[1]), std::min(y.min[0], y.min[1]), std::max(x.max[0], x.max[1]),
-	            std::max(y.max[0], y.max[1])};
+	const uint32_t count = std::min(ShapeView::FANOUT + 1, view.vertex_count - first);
+	Box box;
+	ColumnRange(view.x + first, count, box.min_x, box.max_x);
+	ColumnRange(view.y + first, count, box.min_y, box.max_y);
+	return box;
 }
 
 void Shape::Show() {
