@@ -33,6 +33,19 @@ struct Areas {
 	//! All rings are the shells of one multipolygon: they may cross, overlap or lie inside each other
 	void Add(const std::vector<Ring> &rings) {
 		GeometryBatch batch;
+		Write(rings, batch);
+		shapes.push_back(std::make_unique<Shape>());
+		shapes.back()->Build(batch.View(0));
+		const auto &view = shapes.back()->View();
+		views.push_back(view.element_count == 1 && !view.mixed ? &view : nullptr);
+	}
+	//! What no Shape can be made of
+	void AddUnusable(const Ring &ring) {
+		GeometryBatch batch;
+		Write({ring}, batch);
+		views.push_back(views[0]);
+	}
+	void Write(const std::vector<Ring> &rings, GeometryBatch &batch) {
 		batch.BeginRow(GeometryType::MULTIPOLYGON, 0);
 		batch.BeginNode(GeometryType::MULTIPOLYGON, static_cast<uint32_t>(rings.size()));
 		for (auto &ring : rings) {
@@ -46,10 +59,6 @@ struct Areas {
 		}
 		batch.EndRow();
 		wkb.push_back(WriteWkb(batch, 0));
-		shapes.push_back(std::make_unique<Shape>());
-		shapes.back()->Build(batch.View(0));
-		const auto &view = shapes.back()->View();
-		views.push_back(view.element_count == 1 && !view.mixed ? &view : nullptr);
 	}
 	double Uniform(double from, double to) {
 		return std::uniform_real_distribution<double>(from, to)(random);
@@ -455,6 +464,10 @@ TEST_CASE("areas as they are: parts, holes and groups of runs", "[cell_index]") 
 			for (int k = 0; k < corners; k++) {
 				const double angle = 2 * M_PI * k / corners, r = radius * areas.Uniform(0.5, 1);
 				ring.push_back(Vec2 {x + r * std::cos(angle), y + r * std::sin(angle)});
+				// Vertices that repeat the one before, in some
+				for (int more = i % 3 == 0 ? areas.Whole(-3, 2) : 0; more > 0; more--) {
+					ring.push_back(ring.back());
+				}
 			}
 		}
 		areas.Add(rings);
@@ -467,15 +480,27 @@ TEST_CASE("areas as they are: parts, holes and groups of runs", "[cell_index]") 
 
 TEST_CASE("areas as they are: what is left to others", "[cell_index]") {
 	Serial serial;
-	auto scan = [&](const std::vector<Ring> &rings) {
+	auto scan = [&](const Ring &ring) {
 		Areas areas;
 		areas.AddCircle(9, 9, 1, 20);
-		areas.Add(rings);
+		areas.AddUnusable(ring);
 		return areas.Scan(serial) != nullptr;
 	};
-	CHECK(scan({{{0, 0}, {4, 0}, {4, 4}}}));
-	CHECK_FALSE(scan({{{0, 0}, {4, 0}, {4, 0}, {4, 4}}}));
-	CHECK_FALSE(scan({{{0, 0}, {4, 0}, {4, 4}, {0, 0}}}));
+	// Too few vertices that do not repeat the one before, wherever they are
+	CHECK(scan({{0, 0}, {4, 0}, {4, 4}}));
+	CHECK(scan({{0, 0}, {0, 0}, {4, 0}, {4, 0}, {4, 4}, {0, 0}}));
+	CHECK_FALSE(scan({{0, 0}, {4, 0}}));
+	CHECK_FALSE(scan({{0, 0}, {4, 0}, {4, 0}}));
+	CHECK_FALSE(scan({{0, 0}, {0, 0}, {4, 0}, {4, 0}, {4, 0}, {0, 0}}));
+	CHECK_FALSE(scan({{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}));
+	Ring turns(100, Vec2 {1, 1});
+	CHECK_FALSE(scan(turns));
+	turns.insert(turns.end(), {{2, 1}, {2, 2}});
+	CHECK(scan(turns));
+	CHECK_FALSE(scan({{0, 0}, {4, 0}, {4, NAN}}));
+	CHECK_FALSE(scan({{0, 0}, {4, 0}, {INFINITY, 4}}));
+	turns[50] = Vec2 {NAN, 1};
+	CHECK_FALSE(scan(turns));
 	Areas overlapping;
 	for (int i = 0; i < 2000; i++) {
 		overlapping.AddCircle(overlapping.Uniform(0, 1), overlapping.Uniform(0, 1), 100, 8);

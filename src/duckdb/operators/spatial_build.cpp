@@ -58,7 +58,7 @@ void SpatialBuild::Order(vector<BuildRun> runs) {
 }
 
 void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads,
-                         idx_t expected_probes, bool for_device, vector<BuildRun> runs) {
+                         idx_t expected_probes, bool for_device, vector<BuildRun> runs, std::function<void()> beside) {
 	auto begin = std::chrono::steady_clock::now();
 	Load();
 	if (for_device && !runs.empty()) {
@@ -87,7 +87,9 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 		index->SetTreeBuilder(
 		    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
 	}
-	index->Build(parallel);
+	vibespatial::Beside both(parallel, std::move(beside));
+	index->Build(both);
+	both.Finish();
 	index->SetTreeBuilder(nullptr);
 	index->SetInvite([&](const std::shared_ptr<vibespatial::SharedWork> &work) { threads.Invite(work); });
 	auto &manager = BufferManager::GetBufferManager(context);

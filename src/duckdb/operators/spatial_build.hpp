@@ -59,8 +59,9 @@ public:
 	void Load();
 	//! Indexes them, on the engine that was chosen for that
 	//! `for_device`: the GPU will look for pairs. `runs`: the rows in their batches, if known; they are numbered as these.
+	//! `beside`: what a thread may do with the rows in the meantime.
 	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
-	           bool for_device, vector<BuildRun> runs = {});
+	           bool for_device, vector<BuildRun> runs = {}, std::function<void()> beside = nullptr);
 	//! Counts memory that grew while probing
 	void CountMemory();
 

@@ -534,14 +534,15 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	               children[0].get().estimated_cardinality / DEFAULT_ROW_GROUP_SIZE < global.threads.Count() / 2;
 	global.build = make_uniq<SpatialBuild>(context, *this, std::move(global.rows), global.matched);
 	global.threads.Run([&](vibespatial::Parallel &parallel) {
+		std::function<void()> number;
+		if (!build_groups.empty()) {
+			number = [&] { global.groups->NumberBuild(*global.build); };
+		}
 		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
-		                    global.device.IsActive(), std::move(global.runs));
+		                    global.device.IsActive(), std::move(global.runs), std::move(number));
 	});
 	wait();
 	global.device.SetBuild(*global.build);
-	if (has_aggregate) {
-		global.groups->NumberBuild(*global.build);
-	}
 	PushBox(context, *this, global.build->Index().Bounds());
 	return global.built_rows == 0 && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE
 	                                                                             : SinkFinalizeType::READY;

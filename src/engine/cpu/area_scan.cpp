@@ -2,6 +2,7 @@
 
 #include "engine/cpu/join.hpp"
 #include "geometry/wkb_visit.hpp"
+#include "vibe/shape_build.h"
 
 #include <algorithm>
 #include <atomic>
@@ -59,6 +60,7 @@ namespace {
 typedef int64_t Masks __attribute__((vector_size(16)));
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef int16_t Shorts __attribute__((vector_size(16)));
+typedef int32_t Ints __attribute__((vector_size(16)));
 
 } // namespace
 
@@ -66,8 +68,7 @@ struct AreaScan::Share {
 	//! What reading a run tells, until its item's box is known
 	struct Run {
 		LaneRange range;
-		double first_y;
-		double last_y;
+		Lanes ends_y; // of the first vertex and of the last
 		uint32_t place;
 	};
 	UninitializedVector<Run> runs;
@@ -158,11 +159,6 @@ struct Steps {
 	struct Two {
 		int16_t of[2];
 	};
-	static Two Rounded(Lanes at) {
-		at += Lanes {LEAST_STEP, LEAST_STEP};
-		return Two {
-		    {static_cast<int16_t>(static_cast<int32_t>(at[0])), static_cast<int16_t>(static_cast<int32_t>(at[1]))}};
-	}
 	//! So many from the least to the most: one less than there are, as what is rounded may come out above
 	static constexpr double COUNT = MOST_STEPS - LEAST_STEP - 1;
 
@@ -179,7 +175,43 @@ struct Steps {
 		at = at < COUNT ? at : Lanes {COUNT, COUNT};
 		return Rounded(at);
 	}
+	//! Of eight that are inside, one for each i: those of the first lanes, and of the second
+	template <class AT>
+	inline __attribute__((always_inline)) void OfEight(const AT &at, int16_t *first, int16_t *second) const {
+		auto four = [&](size_t i) { return Even<Shorts>(Two32(at(i), at(i + 1)), Two32(at(i + 2), at(i + 3))); };
+		const Shorts low = four(0), high = four(4);
+		const Shorts firsts = Even<Shorts>(low, high);
+		const Shorts seconds = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
+		std::memcpy(first, &firsts, sizeof(firsts));
+		std::memcpy(second, &seconds, sizeof(seconds));
+	}
+
+private:
+	//! In the lowest bits, from the least step on, rounded to the nearest: numbers that large have no fraction
+	static Masks Whole(Lanes at) {
+		constexpr double NO_FRACTION = 0x1.8p52 + LEAST_STEP;
+		return reinterpret_cast<Masks>(at + Lanes {NO_FRACTION, NO_FRACTION});
+	}
+	static Two Rounded(Lanes at) {
+		const Masks whole = Whole(at);
+		return Two {{static_cast<int16_t>(whole[0]), static_cast<int16_t>(whole[1])}};
+	}
+	Ints Two32(Lanes a, Lanes b) const {
+		return __builtin_shufflevector(reinterpret_cast<Ints>(Whole((a - least) * per_unit)),
+		                               reinterpret_cast<Ints>(Whole((b - least) * per_unit)), 0, 2, 4, 6);
+	}
+	template <class T, class FROM>
+	static T Even(FROM a, FROM b) {
+		return __builtin_shufflevector(reinterpret_cast<T>(a), reinterpret_cast<T>(b), 0, 2, 4, 6, 8, 10, 12, 14);
+	}
 };
+
+int16_t Most(Shorts values) {
+	auto both = [](Shorts a, Shorts b) { return a > b ? a : b; };
+	values = both(values, __builtin_shufflevector(values, values, 4, 5, 6, 7, 0, 1, 2, 3));
+	values = both(values, __builtin_shufflevector(values, values, 2, 3, 0, 1, 6, 7, 4, 5));
+	return std::max<int16_t>(values[0], values[1]);
+}
 
 Shorts All(int16_t value) {
 	return Shorts {value, value, value, value, value, value, value, value};
@@ -195,7 +227,7 @@ struct Sides {
 //! What reading a run tells of its vertices
 struct Vertices {
 	LaneRange range;
-	bool odd; // one is not finite, or repeats the one before
+	bool finite;
 };
 
 //! Which of eight a ray towards +x can meet
@@ -242,20 +274,15 @@ struct AreaScan::Narrow {
 	}
 
 	static inline Vertices Read(const uint8_t *at, uint32_t edges) {
-		Lanes before = LoadLanes(at), rest = before - before;
-		Masks repeated {0, 0};
+		Lanes rest {0, 0};
 		LaneRange range;
-		range.Add(before);
-		for (uint32_t i = 1; i <= edges; i++) {
+		for (uint32_t i = 0; i <= edges; i++) {
 			const Lanes vertex = LoadLanes(at + i * VERTEX_BYTES);
-			const Masks same = vertex == before;
-			repeated |= same & __builtin_shufflevector(same, same, 1, 0);
 			rest += vertex - vertex;
 			range.Add(vertex);
-			before = vertex;
 		}
 		// v - v is 0 for a finite v and NaN for all others
-		return Vertices {range, repeated[0] != 0 || !(rest[0] + rest[1] == 0)};
+		return Vertices {range, rest[0] + rest[1] == 0};
 	}
 	static inline Vertices ReadRun(const uint8_t *at) {
 		return Read(at, RUN_EDGES);
@@ -342,22 +369,19 @@ struct AreaScan::Wide {
 
 	VIBESPATIAL_WIDE static inline Vertices ReadRun(const uint8_t *at) {
 		auto coordinates = reinterpret_cast<const double *>(at);
-		__m256d odd = _mm256_setzero_pd(), rest = odd;
-		__m256d min = _mm256_loadu_pd(coordinates), max = min;
+		__m256d min = _mm256_loadu_pd(coordinates), max = min, rest = _mm256_sub_pd(min, min);
 #pragma GCC unroll 4
-		for (uint32_t i = 0; i < 2 * RUN_EDGES; i += 4) {
-			const __m256d pair = _mm256_loadu_pd(coordinates + i), next = _mm256_loadu_pd(coordinates + i + 2);
-			const __m256d same = _mm256_cmp_pd(pair, next, _CMP_EQ_OQ);
-			odd = _mm256_or_pd(odd, _mm256_and_pd(same, _mm256_permute_pd(same, 5)));
-			rest = _mm256_add_pd(rest, _mm256_sub_pd(next, next));
-			min = _mm256_min_pd(next, min);
-			max = _mm256_max_pd(next, max);
+		for (uint32_t i = 2; i < 2 * RUN_EDGES; i += 4) {
+			const __m256d pair = _mm256_loadu_pd(coordinates + i);
+			rest = _mm256_add_pd(rest, _mm256_sub_pd(pair, pair));
+			min = _mm256_min_pd(pair, min);
+			max = _mm256_max_pd(pair, max);
 		}
-		odd = _mm256_or_pd(odd, _mm256_cmp_pd(rest, _mm256_setzero_pd(), _CMP_NEQ_UQ));
+		const int odd = _mm256_movemask_pd(_mm256_cmp_pd(rest, _mm256_setzero_pd(), _CMP_NEQ_UQ));
 		LaneRange range;
 		range.min = _mm_min_pd(_mm256_castpd256_pd128(min), _mm256_extractf128_pd(min, 1));
 		range.max = _mm_max_pd(_mm256_castpd256_pd128(max), _mm256_extractf128_pd(max, 1));
-		return Vertices {range, _mm256_movemask_pd(odd) != 0};
+		return Vertices {range, odd == 0};
 	}
 };
 #elif defined(__aarch64__)
@@ -429,23 +453,19 @@ struct AreaScan::Wide {
 
 	static inline Vertices ReadRun(const uint8_t *at) {
 		auto coordinates = reinterpret_cast<const double *>(at);
-		float64x2_t before = vld1q_f64(coordinates), min = before, max = before;
-		uint64x2_t repeated = vdupq_n_u64(0);
+		float64x2_t min = vld1q_f64(coordinates), max = min;
 #pragma GCC unroll 4
 		for (uint32_t i = 2; i <= 2 * RUN_EDGES; i += 4) {
 			const float64x2_t vertex = vld1q_f64(coordinates + i), next = vld1q_f64(coordinates + i + 2);
-			const uint64x2_t same = vceqq_f64(vertex, before), same_next = vceqq_f64(next, vertex);
-			repeated = vorrq_u64(repeated, vandq_u64(vzip1q_u64(same, same_next), vzip2q_u64(same, same_next)));
 			// NaN where one of both is
 			min = vminq_f64(min, vminq_f64(vertex, next));
 			max = vmaxq_f64(max, vmaxq_f64(vertex, next));
-			before = next;
 		}
 		LaneRange range;
 		range.min = min;
 		range.max = max;
 		const float64x2_t rest = vaddq_f64(vsubq_f64(min, min), vsubq_f64(max, max));
-		return Vertices {range, vmaxvq_u32(vreinterpretq_u32_u64(repeated)) != 0 || !(vaddvq_f64(rest) == 0)};
+		return Vertices {range, vaddvq_f64(rest) == 0};
 	}
 };
 #else
@@ -476,7 +496,7 @@ struct AreaScan::Reader {
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
 		share.vertices += count;
-		plain = plain && count >= 4 && stride == VERTEX_BYTES && IsClosed(coords, count);
+		plain = plain && stride == VERTEX_BYTES && IsRing(coords, count);
 		if (!plain) {
 			return;
 		}
@@ -493,7 +513,7 @@ private:
 	template <class LANES>
 	inline __attribute__((always_inline)) void ReadRing(uint32_t count, const uint8_t *coords) {
 		LaneRange whole;
-		bool odd = false;
+		bool finite = true;
 		const size_t before = share.runs.size();
 		share.runs.resize(before + (count + RUN_EDGES - 2) / RUN_EDGES);
 		auto next = share.runs.data() + before;
@@ -505,21 +525,29 @@ private:
 			}
 			const Vertices run = edges == RUN_EDGES ? LANES::ReadRun(at) : Narrow::Read(at, edges);
 			whole.Add(run.range);
-			odd |= run.odd;
-			*next++ = Share::Run {run.range, LoadLanes(at)[1], LoadLanes(at + edges * VERTEX_BYTES)[1],
-			                      Place::Of(static_cast<size_t>(at - wkb), edges)};
+			finite &= run.finite;
+			const Lanes ends = __builtin_shufflevector(LoadLanes(at), LoadLanes(at + edges * VERTEX_BYTES), 1, 3);
+			*next++ = Share::Run {run.range, ends, Place::Of(static_cast<size_t>(at - wkb), edges)};
 		}
 		share.boxes.back().Add(Box {whole.min[0], whole.min[1], whole.max[0], whole.max[1]});
-		plain = !odd;
+		plain = finite;
 	}
 #ifndef VIBESPATIAL_NARROW
 	__attribute__((flatten)) VIBESPATIAL_WIDE void ReadWide(uint32_t count, const uint8_t *coords) {
 		ReadRing<Wide>(count, coords);
 	}
 #endif
-	static bool IsClosed(const uint8_t *coords, uint32_t count) {
-		const Masks same = LoadLanes(coords) == LoadLanes(coords + (count - 1) * VERTEX_BYTES);
-		return same[0] != 0 && same[1] != 0;
+	//! Closed, and with enough vertices that do not repeat the one before
+	static bool IsRing(const uint8_t *coords, uint32_t count) {
+		auto same = [&](uint32_t a, uint32_t b) {
+			const Masks lanes = LoadLanes(coords + a * VERTEX_BYTES) == LoadLanes(coords + b * VERTEX_BYTES);
+			return lanes[0] != 0 && lanes[1] != 0;
+		};
+		uint32_t distinct = 1;
+		for (uint32_t i = 1; i < count && distinct < vibe::LeastVertices(true); i++) {
+			distinct += !same(i - 1, i);
+		}
+		return distinct == vibe::LeastVertices(true) && same(0, count - 1);
 	}
 };
 
@@ -552,14 +580,27 @@ bool AreaScan::Share::EndItem() {
 	if (item.block_count == 1) {
 		item.lanes = ((1u << count) - 1) << first_lane;
 	}
-	for (auto &run : runs) {
+	uint32_t next = 0;
+	for (; next + RUNS_AT_ONCE <= count; next += RUNS_AT_ONCE) {
+		const auto eight = runs.data() + next;
+		blocks.resize(blocks.size() + 1);
+		auto &block = blocks.back();
+		steps.OfEight([&](size_t i) { return eight[i].range.min; }, block.ranges.min_x, block.ranges.min_y);
+		steps.OfEight([&](size_t i) { return eight[i].range.max; }, block.ranges.max_x, block.ranges.max_y);
+		steps_of_y.OfEight([&](size_t i) { return eight[i].ends_y; }, block.first_y, block.last_y);
+		for (uint32_t i = 0; i < RUNS_AT_ONCE; i++) {
+			block.place[i] = eight[i].place;
+		}
+	}
+	for (; next < count; next++) {
 		if (taken == RUNS_AT_ONCE) {
 			blocks.resize(blocks.size() + 1);
 			taken = 0;
 		}
+		const auto &run = runs[next];
 		auto &block = blocks.back();
 		const auto min = steps.Inside(run.range.min), max = steps.Inside(run.range.max);
-		const auto ends = steps_of_y.Inside(Lanes {run.first_y, run.last_y});
+		const auto ends = steps_of_y.Inside(run.ends_y);
 		block.ranges.min_x[taken] = min.of[0];
 		block.ranges.min_y[taken] = min.of[1];
 		block.ranges.max_x[taken] = max.of[0];
@@ -600,9 +641,9 @@ void AreaScan::Share::Finish() {
 			}
 			auto &group = groups.back();
 			const auto &ranges = item.blocks[block].ranges;
-			group.min_y[lane] = *std::min_element(ranges.min_y, ranges.min_y + RUNS_AT_ONCE);
-			group.max_y[lane] = *std::max_element(ranges.max_y, ranges.max_y + RUNS_AT_ONCE);
-			group.max_x[lane] = *std::max_element(ranges.max_x, ranges.max_x + RUNS_AT_ONCE);
+			group.min_y[lane] = ~Most(~Load<Shorts>(ranges.min_y));
+			group.max_y[lane] = Most(Load<Shorts>(ranges.max_y));
+			group.max_x[lane] = Most(Load<Shorts>(ranges.max_x));
 		}
 	}
 	runs = {};

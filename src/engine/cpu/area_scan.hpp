@@ -28,8 +28,8 @@ class AreaScan {
 
 public:
 	//! The rows' bytes stay where they are; rows without data are left out. Null where a row is anything but a POLYGON or
-	//! MULTIPOLYGON in XY with closed rings, finite vertices and none that repeats the one before, and where boxes overlap
-	//! so much that a tree serves better.
+	//! MULTIPOLYGON in XY with closed rings that a Shape can be made of, and where boxes overlap so much that a tree serves
+	//! better.
 	static std::unique_ptr<AreaScan> Build(const std::vector<JoinRow> &rows, Parallel &parallel);
 	~AreaScan();
 

@@ -65,18 +65,25 @@ inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
 	return TryReadPoint(row.data, row.size, point);
 }
 
-//! A POINT in XY with finite coordinates, as nearly all are; false may be one, too
-inline bool ReadPlainPoint(const JoinRow &row, Vec2 &point) {
-	if (row.size != sizeof(PointBytes)) {
-		return false;
+//! Where all are a POINT in XY with finite coordinates, as nearly all are that a tile of points has. False may be such rows, too.
+bool ReadPlainPoints(const JoinRow *rows, size_t count, double *x, double *y) {
+	uint64_t odd = 0;
+	Lanes rest {0, 0}; // of finite numbers
+	for (size_t i = 0; i < count; i++) {
+		__builtin_prefetch(rows[std::min(i + PREFETCH, count - 1)].data);
+		if (!rows[i].data || rows[i].size != sizeof(PointBytes)) {
+			return false;
+		}
+		// The byte order and the type code, in front of three bytes of x
+		uint64_t head;
+		std::memcpy(&head, rows[i].data, sizeof(head));
+		odd |= (head & 0xffffffffffU) ^ 0x0101;
+		const Lanes point = LoadLanes(rows[i].data + vibe::WKB_HEADER_BYTES);
+		rest += point - point;
+		x[i] = point[0];
+		y[i] = point[1];
 	}
-	// The byte order and the type code, in front of three bytes of x
-	uint64_t head;
-	std::memcpy(&head, row.data, sizeof(head));
-	const Lanes lanes = LoadLanes(row.data + vibe::WKB_HEADER_BYTES);
-	const Lanes rest = lanes - lanes; // 0 for finite numbers
-	point = Vec2 {lanes[0], lanes[1]};
-	return (head & 0xffffffffffU) == 0x0101 && rest[0] + rest[1] == 0;
+	return odd == 0 && rest[0] + rest[1] == 0;
 }
 
 inline void Prefetch(const JoinRow &row) {
@@ -625,12 +632,16 @@ size_t JoinProbe::ReadRows() {
 	size_t point_count = 0;
 	Kind *const kind = kinds.data();
 	double *const x = xs.data(), *const y = ys.data();
+	if (ReadPlainPoints(tile, count, x, y)) {
+		std::fill(kind, kind + count, POINT);
+		return count;
+	}
 	for (size_t i = 0; i < count; i++) {
 		__builtin_prefetch(tile[std::min(i + PREFETCH, count - 1)].data);
 		Vec2 point;
 		if (!tile[i].data) {
 			kind[i] = ABSENT;
-		} else if (ReadPlainPoint(tile[i], point) || ReadPoint(tile[i], point)) {
+		} else if (ReadPoint(tile[i], point)) {
 			kind[i] = POINT;
 			x[i] = point.x;
 			y[i] = point.y;

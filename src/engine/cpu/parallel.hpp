@@ -36,6 +36,36 @@ public:
 	}
 };
 
+//! Threads of another, and a piece of work that one of them does beside the first steps
+class Beside : public Parallel {
+public:
+	Beside(Parallel &threads_p, std::function<void()> work_p) : threads(threads_p), work(std::move(work_p)) {
+	}
+
+	size_t Threads() const override {
+		return threads.Threads();
+	}
+	void For(size_t count, const std::function<void(size_t)> &step) override {
+		if (!work) {
+			threads.For(count, step);
+			return;
+		}
+		const auto once = std::move(work);
+		work = nullptr;
+		threads.For(count + 1, [&](size_t i) { i == 0 ? once() : step(i - 1); });
+	}
+	//! Where there were no steps
+	void Finish() {
+		if (work) {
+			For(0, [](size_t) {});
+		}
+	}
+
+private:
+	Parallel &threads;
+	std::function<void()> work;
+};
+
 //! Calls work(0) .. work(count - 1), which may differ in how long they take, on the threads that there are
 template <class WORK>
 void ForEach(Parallel &parallel, size_t count, WORK &&work) {
