@@ -216,6 +216,63 @@ struct BuildSample {
 	std::vector<double> weights;
 };
 
+//! Chunks that threads with something left to scan give to those with nothing
+class ChunkExchange {
+public:
+	//! A thread scans, and scans no more
+	void Begin() {
+		scanning++;
+	}
+	void End() {
+		lock_guard<mutex> guard(lock);
+		scanning--;
+		changed.notify_all();
+	}
+	//! A copy, where somebody waits for one
+	bool Give(ClientContext &context, DataChunk &chunk) {
+		if (takers == 0) {
+			return false;
+		}
+		unique_lock<mutex> guard(lock);
+		if (chunks.size() >= takers) {
+			return false;
+		}
+		auto copy = make_uniq<DataChunk>();
+		copy->Initialize(Allocator::Get(context), chunk.GetTypes());
+		chunk.Copy(*copy);
+		chunks.push_back(std::move(copy));
+		changed.notify_one();
+		return true;
+	}
+	//! Uses what others give until they scan no more, or give nothing for a while: a thread may be needed elsewhere
+	template <class USE>
+	void Take(const USE &use) {
+		constexpr std::chrono::milliseconds PATIENCE {1};
+		unique_lock<mutex> guard(lock);
+		takers++;
+		while (true) {
+			changed.wait_for(guard, PATIENCE, [&] { return !chunks.empty() || scanning == 0; });
+			if (chunks.empty()) {
+				break;
+			}
+			auto chunk = std::move(chunks.back());
+			chunks.pop_back();
+			guard.unlock();
+			use(*chunk);
+			guard.lock();
+		}
+		takers--;
+	}
+
+private:
+	mutex lock;
+	std::condition_variable changed;
+	//! No more than there are takers, each of whom looks again before it leaves
+	vector<unique_ptr<DataChunk>> chunks;
+	atomic<idx_t> takers {0};
+	atomic<idx_t> scanning {0};
+};
+
 class SpatialJoinGlobalSink : public GlobalSinkState {
 public:
 	SpatialJoinGlobalSink(ClientContext &context, const PhysicalSpatialJoin &op)
@@ -249,6 +306,8 @@ public:
 	//! That each thread may have of them
 	idx_t max_held_bytes = 0;
 	unique_ptr<ColumnDataCollection> held;
+	//! Where pairs are only counted
+	ChunkExchange exchange;
 
 	// What happened, for EXPLAIN ANALYZE
 	idx_t built_rows = 0;
@@ -581,10 +640,16 @@ public:
 	idx_t chunks_probed = 0;
 	bool begun = false;
 
-	//! Leaves a chunk to the time when all threads have scanned theirs
-	bool Hold(ClientContext &context, SpatialJoinGlobalSink &global, DataChunk &input) {
+	//! Leaves a chunk to a thread that waits for one, or to the time when all threads have scanned theirs
+	bool Leave(ClientContext &context, SpatialJoinGlobalSink &global, DataChunk &input) {
 		// The first ones may be all that is asked for
-		if (!global.holds || chunks_probed < CHUNKS_BEFORE_HELD || !probe.IsLight() ||
+		if (chunks_probed < CHUNKS_BEFORE_HELD || !probe.IsLight()) {
+			return false;
+		}
+		if (groups && global.exchange.Give(context, input)) {
+			return true;
+		}
+		if (!global.holds ||
 		    (held && (held->Count() >= MAX_HELD_ROWS || held->SizeInBytes() >= global.max_held_bytes))) {
 			return false;
 		}
@@ -595,12 +660,28 @@ public:
 		held->Append(held_append, input);
 		return true;
 	}
+	//! Takes what others leave, where nothing comes out of it yet
+	void Help(SpatialJoinGlobalSink &global) {
+		if (groups && chunks_probed > 0) {
+			global.exchange.End();
+		}
+		if (!groups || !global.may_hold || global.holds) {
+			return;
+		}
+		global.exchange.Take([&](DataChunk &chunk) {
+			probe.SetInput(chunk);
+			probe.Begin(*global.build);
+			groups->AddPairs(probe, true);
+			global.build->CountMemory();
+		});
+	}
 	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
 		auto &global = op.sink_state->Cast<SpatialJoinGlobalSink>();
 		if (device) {
 			device->Finalize();
 		}
 		// This thread has nothing left to scan, and time for what others have
+		Help(global);
 		global.holds = global.may_hold;
 		lock_guard<mutex> guard(global.lock);
 		if (held && global.held) {
@@ -768,8 +849,11 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	}
 	if (!state.begun) {
 		state.probe.SetInput(input);
-		if (state.Hold(context.client, global, input)) {
+		if (state.Leave(context.client, global, input)) {
 			return OperatorResultType::NEED_MORE_INPUT;
+		}
+		if (state.groups && state.chunks_probed == 0) {
+			global.exchange.Begin();
 		}
 		state.probe.Begin(*global.build);
 		state.chunks_probed++;
