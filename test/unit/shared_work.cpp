@@ -126,3 +126,36 @@ TEST_CASE("What a helper's step throws, the leader throws", "[shared_work]") {
 	                std::runtime_error);
 	helper.join();
 }
+
+TEST_CASE("A piece of work is done once, beside the first steps or without any", "[shared_work]") {
+	for (int loops : {0, 1, 3}) {
+		for (bool with_work : {false, true}) {
+			SharedWork work(2);
+			std::atomic<int> steps {0}, done {0}, after_first {0};
+			work.Run([&](Parallel &parallel) {
+				Beside both(parallel, with_work ? std::function<void()>([&] { done++; }) : nullptr);
+				for (int i = 0; i < loops; i++) {
+					std::vector<std::atomic<int>> seen(20);
+					both.For(20, [&](size_t step) {
+						seen[step]++;
+						steps++;
+					});
+					for (auto &one : seen) {
+						CHECK(one == 1);
+					}
+					after_first = i == 0 ? done.load() : after_first.load();
+				}
+				both.Finish();
+			});
+			CHECK(steps == 20 * loops);
+			CHECK(done == with_work);
+			CHECK(after_first == (with_work && loops > 0));
+		}
+	}
+	SharedWork work(2);
+	CHECK_THROWS_AS(work.Run([](Parallel &parallel) {
+		Beside both(parallel, [] { throw std::runtime_error("beside"); });
+		both.For(3, [](size_t) {});
+	}),
+	                std::runtime_error);
+}
