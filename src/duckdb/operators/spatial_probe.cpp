@@ -40,9 +40,17 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 		tile[i].size = static_cast<uint32_t>(geometries[at].GetSize()); // a string_t's own
 		tile_bytes += tile[i].size;
 	};
+	are_points = false;
 	if (!format.sel->IsSet() && format.validity.AllValid()) {
-		for (idx_t i = 0; i < count; i++) {
-			read(i, i);
+		vibespatial::PlainPoints points;
+		idx_t next = 0;
+		for (are_points = true; next < count && are_points; next++) {
+			read(next, next);
+			are_points = points.Read(tile[next], point_x[next], point_y[next]);
+		}
+		are_points = are_points && points.All();
+		for (; next < count; next++) {
+			read(next, next);
 		}
 	} else {
 		for (idx_t i = 0; i < count; i++) {
@@ -95,7 +103,8 @@ void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartit
 		shares->Begin(tile, input->size(), Limits(), done);
 	} else {
 		source = Source::PROBE;
-		probe->Begin(tile, input->size(), Limits(), done);
+		probe->Begin(tile, input->size(), Limits(), done, are_points ? point_x : nullptr,
+		             are_points ? point_y : nullptr);
 	}
 }
 

@@ -77,6 +77,10 @@ private:
 	DataChunk keys;
 	vibespatial::JoinRow tile[STANDARD_VECTOR_SIZE];
 	size_t tile_bytes = 0;
+	//! Of the tile, where all of it are points
+	bool are_points = false;
+	double point_x[STANDARD_VECTOR_SIZE];
+	double point_y[STANDARD_VECTOR_SIZE];
 	double limits[STANDARD_VECTOR_SIZE];
 	//! Of the current build: by this thread, or together with others
 	unique_ptr<vibespatial::JoinProbe> probe;

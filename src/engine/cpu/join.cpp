@@ -4,8 +4,6 @@
 #include "engine/cpu/prepared.hpp"
 #include "engine/gpu_join.hpp"
 #include "geometry/error.hpp"
-#include "geometry/lanes.hpp"
-#include "geometry/wkb.hpp"
 #include "vibe/distance.h"
 
 #include <algorithm>
@@ -63,27 +61,6 @@ namespace {
 
 inline bool ReadPoint(const JoinRow &row, Vec2 &point) {
 	return TryReadPoint(row.data, row.size, point);
-}
-
-//! Where all are a POINT in XY with finite coordinates, as nearly all are that a tile of points has. False may be such rows, too.
-bool ReadPlainPoints(const JoinRow *rows, size_t count, double *x, double *y) {
-	uint64_t odd = 0;
-	Lanes rest {0, 0}; // of finite numbers
-	for (size_t i = 0; i < count; i++) {
-		__builtin_prefetch(rows[std::min(i + PREFETCH, count - 1)].data);
-		if (!rows[i].data || rows[i].size != sizeof(PointBytes)) {
-			return false;
-		}
-		// The byte order and the type code, in front of three bytes of x
-		uint64_t head;
-		std::memcpy(&head, rows[i].data, sizeof(head));
-		odd |= (head & 0xffffffffffU) ^ 0x0101;
-		const Lanes point = LoadLanes(rows[i].data + vibe::WKB_HEADER_BYTES);
-		rest += point - point;
-		x[i] = point[0];
-		y[i] = point[1];
-	}
-	return odd == 0 && rest[0] + rest[1] == 0;
 }
 
 inline void Prefetch(const JoinRow &row) {
@@ -625,22 +602,30 @@ size_t JoinProbe::ReadRows() {
 	candidate = 0;
 	candidates.clear();
 	kinds.resize(count);
-	xs.resize(count);
-	ys.resize(count);
 	hits.clear();
 	next_hit = 0;
 	size_t point_count = 0;
 	Kind *const kind = kinds.data();
-	double *const x = xs.data(), *const y = ys.data();
-	if (ReadPlainPoints(tile, count, x, y)) {
+	if (xs) {
 		std::fill(kind, kind + count, POINT);
 		return count;
 	}
+	own_x.resize(count);
+	own_y.resize(count);
+	double *const x = own_x.data(), *const y = own_y.data();
+	xs = x;
+	ys = y;
 	for (size_t i = 0; i < count; i++) {
 		__builtin_prefetch(tile[std::min(i + PREFETCH, count - 1)].data);
 		Vec2 point;
 		if (!tile[i].data) {
 			kind[i] = ABSENT;
+			continue;
+		}
+		PlainPoints plain;
+		if (plain.Read(tile[i], x[i], y[i]) && plain.All()) {
+			kind[i] = POINT;
+			point_count++;
 		} else if (ReadPoint(tile[i], point)) {
 			kind[i] = POINT;
 			x[i] = point.x;
@@ -653,9 +638,12 @@ size_t JoinProbe::ReadRows() {
 	return point_count;
 }
 
-void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_limits_p, const bool *done_p) {
+void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_limits_p, const bool *done_p,
+                      const double *x, const double *y) {
 	tile = tile_p;
 	count = count_p;
+	xs = x;
+	ys = y;
 	row_limits = row_limits_p;
 	done = done_p;
 	tile_points = ReadRows();
@@ -673,6 +661,7 @@ void JoinProbe::BeginTests(const JoinRow *tile_p, size_t count_p, const double *
 	count = count_p;
 	row_limits = row_limits_p;
 	done = nullptr;
+	xs = nullptr;
 	cells = nullptr;
 	areas = nullptr;
 	tile_points = 0;
@@ -752,17 +741,16 @@ void JoinProbe::LocateRun() {
 	next_hit = 0;
 	auto first = static_cast<uint32_t>(row);
 	if (cells) {
-		cells->LocateMany(xs.data() + row, ys.data() + row, end - row,
-		                  [&](size_t point, uint32_t area, vibe::Location location) {
-			                  if (!index.answers.point_probes[location]) {
-				                  return false;
-			                  }
-			                  hits.push_back(Hit {first + static_cast<uint32_t>(point), area});
-			                  return first_only;
-		                  });
+		cells->LocateMany(xs + row, ys + row, end - row, [&](size_t point, uint32_t area, vibe::Location location) {
+			if (!index.answers.point_probes[location]) {
+				return false;
+			}
+			hits.push_back(Hit {first + static_cast<uint32_t>(point), area});
+			return first_only;
+		});
 	} else {
 		const auto tests = lookup.tests, nanoseconds = lookup.nanoseconds;
-		areas->Locate(xs.data() + row, ys.data() + row, end - row, located, lookup);
+		areas->Locate(xs + row, ys + row, end - row, located, lookup);
 		hits.resize(located.size());
 		Hit *const begin = hits.data(), *next = begin;
 		for (auto &found : located) {

@@ -15,9 +15,12 @@
 #include "engine/cpu/shape.hpp"
 #include "engine/cpu/shared_work.hpp"
 #include "geometry/geometry_batch.hpp"
+#include "geometry/lanes.hpp"
+#include "geometry/wkb.hpp"
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,6 +36,33 @@ PointBytes WritePoint(const vibe::Vec2 &point);
 struct JoinRow {
 	const uint8_t *data;
 	uint32_t size;
+};
+
+//! Reads rows that are mostly a POINT in XY with finite coordinates, and tells afterwards whether all of them were
+class PlainPoints {
+public:
+	//! False: it is not. True: it may be, and where all are, x and y are its own.
+	bool Read(const JoinRow &row, double &x, double &y) {
+		if (row.size != sizeof(PointBytes)) {
+			return false;
+		}
+		// The byte order and the type code, in front of three bytes of x
+		uint64_t head;
+		std::memcpy(&head, row.data, sizeof(head));
+		odd |= (head & 0xffffffffffU) ^ 0x0101;
+		const Lanes point = LoadLanes(row.data + vibe::WKB_HEADER_BYTES);
+		rest += point - point;
+		x = point[0];
+		y = point[1];
+		return true;
+	}
+	bool All() const {
+		return odd == 0 && rest[0] + rest[1] == 0;
+	}
+
+private:
+	uint64_t odd = 0;
+	Lanes rest {0, 0}; // of finite numbers
 };
 
 //! One term of a condition, read as term(probe, build)
@@ -245,8 +275,9 @@ public:
 	JoinProbe(JoinIndex &index, std::function<void()> poll);
 
 	//! The rows stay where they are until the tile is done. `row_limits` when the probe has a part in the limit. Rows marked in
-	//! `done` are passed over: it may grow while the tile is worked on.
-	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done);
+	//! `done` are passed over: it may grow while the tile is worked on. `x` and `y` where all rows are points that were read.
+	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done, const double *x = nullptr,
+	           const double *y = nullptr);
 	//! As Begin(), for those who bring the candidates themselves: Test(row of the tile, build row)
 	void BeginTests(const JoinRow *tile, size_t count, const double *row_limits);
 	bool Test(size_t tile_row, uint32_t build_row);
@@ -292,8 +323,11 @@ private:
 	const double *row_limits = nullptr;
 	const bool *done = nullptr;
 	std::vector<Kind> kinds;
-	std::vector<double> xs;
-	std::vector<double> ys;
+	//! Of the rows that are points
+	const double *xs = nullptr;
+	const double *ys = nullptr;
+	std::vector<double> own_x;
+	std::vector<double> own_y;
 	const CellIndex *cells = nullptr;
 	const AreaScan *areas = nullptr;
 	AreaScan::FoundRows located;

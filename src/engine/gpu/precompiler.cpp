@@ -104,6 +104,9 @@ uint32_t Precompiler::Workers() const {
 
 void Precompiler::Start(int capability_p) {
 	std::lock_guard<std::mutex> guard(lock);
+	if (stopping) {
+		return;
+	}
 	capability = capability_p;
 	changed.notify_all();
 	// More than the compilers: what lies on disk must not wait behind them
