@@ -230,17 +230,18 @@ public:
 	}
 	//! A copy, where somebody waits for one
 	bool Give(ClientContext &context, DataChunk &chunk) {
-		if (takers == 0) {
-			return false;
-		}
-		unique_lock<mutex> guard(lock);
-		if (chunks.size() >= takers) {
+		if (given >= takers) {
 			return false;
 		}
 		auto copy = make_uniq<DataChunk>();
 		copy->Initialize(Allocator::Get(context), chunk.GetTypes());
 		chunk.Copy(*copy);
+		lock_guard<mutex> guard(lock);
+		if (takers == 0) {
+			return false;
+		}
 		chunks.push_back(std::move(copy));
+		given = chunks.size();
 		changed.notify_one();
 		return true;
 	}
@@ -257,6 +258,7 @@ public:
 			}
 			auto chunk = std::move(chunks.back());
 			chunks.pop_back();
+			given = chunks.size();
 			guard.unlock();
 			use(*chunk);
 			guard.lock();
@@ -267,8 +269,9 @@ public:
 private:
 	mutex lock;
 	std::condition_variable changed;
-	//! No more than there are takers, each of whom looks again before it leaves
+	//! Whoever takes looks again before it leaves
 	vector<unique_ptr<DataChunk>> chunks;
+	atomic<idx_t> given {0};
 	atomic<idx_t> takers {0};
 	atomic<idx_t> scanning {0};
 };
