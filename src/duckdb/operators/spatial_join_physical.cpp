@@ -225,8 +225,9 @@ public:
 	}
 	void End() {
 		lock_guard<mutex> guard(lock);
-		scanning--;
-		changed.notify_all();
+		if (--scanning == 0) {
+			changed.notify_all();
+		}
 	}
 	//! A copy, where somebody waits for one
 	bool Give(ClientContext &context, DataChunk &chunk) {
