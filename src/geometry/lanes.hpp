@@ -7,8 +7,8 @@
 
 #include "vibe/views.h"
 
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 namespace vibespatial {
 
