@@ -114,6 +114,16 @@ void ShapeRows::AddWkb(const uint8_t *wkb, size_t size) {
 	has_large = has_large || size > LARGE_WKB_BYTES;
 }
 
+void ShapeRows::Move(const Memory &to) {
+	for (size_t number = 0; number < blocks.size(); number++) {
+		uint8_t *const block = to(number);
+		const size_t end = number + 1 == blocks.size() ? used - number * BLOCK_BYTES : BLOCK_BYTES;
+		std::memcpy(block, blocks[number], end);
+		blocks[number] = block;
+	}
+	own_blocks.clear();
+}
+
 void ShapeRows::AddPacked() {
 	packed_rows.push_back(static_cast<uint32_t>(rows.size()));
 	rows.push_back(vibe::WkbRow {static_cast<uint32_t>(packed_rows.size() - 1), vibe::WkbRow::PACKED});

@@ -61,6 +61,8 @@ public:
 	typedef std::function<uint8_t *(size_t block)> Memory;
 	//! Without rows. The memory is for those that come now.
 	void Clear(Memory memory = nullptr);
+	//! Brings what is in memory of our own to another
+	void Move(const Memory &to);
 	void AddNothing() {
 		rows.push_back(vibe::WkbRow {0, 0});
 	}

@@ -235,6 +235,27 @@ def test_errors_are_those_of_the_cpu(process, fake):  # noqa: F811
     assert "NaN or infinite" in cpu[0] and any(isinstance(rows, list) for rows in cpu)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_device_that_comes_late(process, fake, expected, threads):  # noqa: F811
+    """Rows of the probe side are collected until the device is up, which nobody waits for before they are"""
+    many = ("SELECT count(*), sum(m.id * 3 + a.id) FROM (SELECT i AS id, ST_MakeEnvelope(i % 37, i % 41, i % 37 + 2, i % 41 + 1.5) AS g "
+            "FROM range(400000) t(i)) m JOIN areas a ON ST_Overlaps(m.g, a.g)")
+    waits = ("SELECT (SELECT max(wait_ms) FROM vibe_dispatch_log() WHERE kernel LIKE 'join_%') > 10, "
+             "(SELECT count(*) FROM vibe_dispatch_log() WHERE kernel = 'box_index' AND actual != 'gpu')")
+    statements = [f"SET threads = {threads}", *TABLES]
+    for sql in QUERIES + [many]:
+        statements += [sql, EVENT]
+    load, results = process(*statements, waits, "SET vibe_execution_mode = 'cpu'", many, VIBESPATIAL_GPU_FOLDER=str(fake),
+                            VIBESPATIAL_EXECUTION_MODE="gpu", FAKE_GPU="late device")
+    results = results[1 + len(TABLES):]
+    for i, rows in enumerate(expected + [as_lists(results[-1])]):
+        assert as_lists(results[2 * i]) == rows, i
+        (selected, actual, fallback, reason, count), = results[2 * i + 1]
+        assert (selected, actual, fallback) == ("gpu", "gpu", False), (i, reason)
+        assert count > 0
+    assert results[-3] == [[True, 0]]
+
+
 def test_deterministic_order(process, fake):  # noqa: F811
     query = ("SELECT string_agg(p.id || '-' || a.id, ',') FROM points p JOIN areas a ON ST_Within(p.g, a.g) "
              "WHERE p.id < 30000")

@@ -30,6 +30,8 @@ static constexpr idx_t POINT_ROWS = 32 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t PAIRED_POINT_ROWS = 16 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_BYTES = 16 << 20;
+//! Of a thread's tiles that wait for the device to come up
+static constexpr idx_t MAX_WAITING_BYTES = 32 << 20;
 //! Tiles that are too large for the device are halved so often
 static constexpr idx_t MAX_HALVES = 4;
 //! Counts are read for all build rows after each tile: with more of them, pairs are less to read
@@ -124,15 +126,29 @@ idx_t DeviceJoin::PartCount(idx_t build_bytes, idx_t build_rows) const {
 	return limit == 0 || needed <= limit / SHARE ? 1 : needed / (limit / SHARE + 1) + 1;
 }
 
-void DeviceJoin::WaitForKernels() {
-	if (!active) {
-		return;
+bool DeviceJoin::IsAwaited() {
+	if (is_there) {
+		return false;
 	}
+	is_there = !active || mode != ExecutionMode::GPU || !IsComing(decision.engine);
+	return !is_there;
+}
+
+void DeviceJoin::Wait() {
+	if (!decision.engine) {
+		throw GpuError("no GPU engine is open");
+	}
+	auto waited = WaitForDevice(op.kernel);
+	waited += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
+	lock_guard<mutex> guard(lock);
+	event.wait_ms += waited;
+}
+
+void DeviceJoin::Require() {
 	try {
-		if (!decision.engine) {
-			throw GpuError("no GPU engine is open");
+		if (active) {
+			Wait();
 		}
-		event.wait_ms += OperatorDispatch::WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
 	} catch (const GpuError &error) {
 		Fail(error);
 	}
@@ -249,6 +265,7 @@ void DeviceBuild::Prepare() {
 		}
 		all.Add(uint64_t(condition.limit_from) | uint64_t(condition.compared) << 8 | uint64_t(condition.strict) << 9);
 		key = all.Key();
+		join.Wait();
 		device_build = join.decision.engine->FindBuild(key);
 		join.was_resident = join.was_resident || device_build != nullptr;
 		if (!device_build) {
@@ -278,6 +295,7 @@ void DeviceBuild::PrepareRows() {
 	if (device_build->HasRows()) {
 		return;
 	}
+	build.Index().Tree(); // by all threads that ask
 	Run(row_work, [&](Parallel &parallel) {
 		vibespatial::GpuRows rows;
 		build.Index().ExportRows(rows);
@@ -408,6 +426,7 @@ idx_t DeviceTile::ChunkCount() const {
 void DeviceTile::Clear() {
 	kind = Kind::NOTHING;
 	count = 0;
+	asked = false;
 	launched = false;
 	shapes.Clear();
 	odd_wkb.clear();
@@ -434,7 +453,7 @@ static bool AllPoints(const JoinRow *rows, idx_t begin, idx_t end) {
 void DeviceTile::Begin(const JoinRow *rows, idx_t begin, idx_t end) {
 	kind = AllPoints(rows, begin, end) ? Kind::POINTS : Kind::SHAPES;
 	try {
-		if (join.IsActive() && !tile) {
+		if (join.IsActive() && !tile && !join.IsAwaited()) {
 			tile = build.NewTile();
 		}
 		if (tile && kind == Kind::POINTS) {
@@ -621,6 +640,7 @@ GpuTileInput DeviceTile::Input(idx_t first, idx_t size) const {
 }
 
 void DeviceTile::Launch() {
+	asked = true;
 	prepared = false;
 	if (count == 0 || !join.IsActive()) {
 		return;
@@ -639,6 +659,8 @@ void DeviceTile::Launch() {
 			if (kind == Kind::POINTS) {
 				memcpy(tile->Points(PointRows()), points, count * sizeof(vibe::Vec2));
 				points = tile->Points(PointRows());
+			} else {
+				shapes.Move([&](size_t block) { return tile->Block(block); });
 			}
 		}
 		prepared = true;
@@ -661,6 +683,9 @@ void DeviceTile::Finish(optional_ptr<vector<uint64_t>> counted_p) {
 	}
 	if (count == 0) {
 		return;
+	}
+	if (!asked) {
+		Launch();
 	}
 	if (launched) {
 		launched = false;
@@ -926,11 +951,27 @@ DeviceProbe::DeviceProbe(ClientContext &context, const PhysicalSpatialJoin &op, 
 
 DeviceProbe::~DeviceProbe() = default;
 
-//! The tile that was filled goes to the device; the one that was there comes back
-void DeviceProbe::Swap() {
-	filling->Launch();
+bool DeviceProbe::MayWait() const {
+	return !op.deterministic && filling->HasRoom() && waiting_bytes < MAX_WAITING_BYTES && join.IsAwaited();
+}
+
+void DeviceProbe::EndTile() {
+	if (MayWait()) {
+		waiting_bytes += filling->MemoryBytes();
+		waiting.push_back(std::move(filling));
+		return;
+	}
+	for (auto &tile : waiting) {
+		Swap(std::move(tile));
+	}
+	waiting.clear();
+	Swap(std::move(filling));
+}
+
+void DeviceProbe::Swap(unique_ptr<DeviceTile> tile) {
+	tile->Launch();
 	auto back = std::move(flying);
-	flying = std::move(filling);
+	flying = std::move(tile);
 	if (op.deterministic) {
 		// Rows come out before the next ones go in
 		back = std::move(flying);
@@ -961,7 +1002,7 @@ void DeviceProbe::Add(SpatialProbe &probe, DataChunk &input) {
 		auto some = filling->Add(input, probe.Geometries(), probe.Limits(), taken);
 		taken += some;
 		if (some == 0 || filling->IsFull() || op.deterministic) {
-			Swap();
+			EndTile();
 		}
 	}
 }
@@ -982,25 +1023,29 @@ bool DeviceProbe::NextChunk(SpatialProbe &probe) {
 }
 
 void DeviceProbe::Finalize() {
-	if (filling) {
+	bool waits = join.IsAwaited();
+	if (filling && !waits) {
 		filling->Launch();
 	}
-	if (join.Output() == GpuOutput::COUNTS) {
-		for (auto tile : {flying.get(), filling.get()}) {
-			if (tile) {
-				tile->Finish(counts);
-			}
+	vector<unique_ptr<DeviceTile>> tiles;
+	auto add = [&](unique_ptr<DeviceTile> tile) {
+		if (tile && tile->Count() > 0) {
+			tiles.push_back(std::move(tile));
 		}
-		join.AddCounts(counts);
+	};
+	add(std::move(flying));
+	for (auto &tile : waiting) {
+		add(std::move(tile));
+	}
+	add(std::move(filling));
+	if (join.Output() != GpuOutput::COUNTS) {
+		join.AddTiles(std::move(tiles)); // for all threads
 		return;
 	}
-	vector<unique_ptr<DeviceTile>> tiles;
-	for (auto tile : {&flying, &filling}) {
-		if (*tile && (*tile)->Count() > 0) {
-			tiles.push_back(std::move(*tile));
-		}
+	for (auto &tile : tiles) {
+		tile->Finish(counts);
 	}
-	join.AddTiles(std::move(tiles));
+	join.AddCounts(counts);
 }
 
 } // namespace duckdb

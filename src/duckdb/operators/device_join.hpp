@@ -68,8 +68,11 @@ public:
 	bool IsActive() const {
 		return active;
 	}
-	//! The kernels; and the build side that tiles are held against, where it is not in parts
-	void WaitForKernels();
+	//! Nothing can be asked of the device yet: rows are collected meanwhile
+	bool IsAwaited();
+	//! Waits for all that it needs, where rows go there
+	void Require();
+	//! The build side that tiles are held against, where it is not in parts
 	void SetBuild(SpatialBuild &build);
 	//! Of another part; null where the device is not asked about it
 	unique_ptr<DeviceBuild> NewBuild(SpatialBuild &build);
@@ -106,6 +109,8 @@ private:
 	friend class DeviceTile;
 	friend class DeviceBuild;
 
+	//! The device in mode gpu, and the kernels. Throws GpuError.
+	void Wait();
 	//! The device failed: in mode gpu an error, else the CPU does the rest
 	void Fail(const std::exception &error);
 
@@ -115,6 +120,7 @@ private:
 	vibespatial::Decision decision;
 	std::atomic<bool> active {false};
 	std::atomic<bool> kind_is_known {false};
+	std::atomic<bool> is_there {false};
 	idx_t expected_rows = 0;
 	unique_ptr<DeviceBuild> build;
 	std::atomic<bool> was_resident {false};
@@ -146,6 +152,13 @@ public:
 	//! Takes rows of a chunk from `begin` on, as many as there is room for; returns how many
 	idx_t Add(DataChunk &input, const vibespatial::JoinRow *rows, const double *row_limits, idx_t begin);
 	bool IsFull() const;
+	//! What DuckDB was told of
+	idx_t MemoryBytes() const {
+		return memory.Size();
+	}
+	bool HasRoom() const {
+		return has_room;
+	}
 	//! All rows of a chunk at once, of which nothing is kept: the pairs are those of its rows
 	void Run(DataChunk &input, const vibespatial::JoinRow *rows, const double *row_limits);
 	//! Of such a chunk
@@ -158,7 +171,7 @@ public:
 
 	//! Starts the device on it
 	void Launch();
-	//! Waits, and decides what is left. Afterwards the pairs are known.
+	//! Starts the device if it was not, waits, and decides what is left. Afterwards the pairs are known.
 	void Finish(optional_ptr<vector<uint64_t>> counts);
 
 	//! With pairs, chunk by chunk: the rows that were collected, and their pairs
@@ -199,7 +212,8 @@ private:
 	std::unique_ptr<vibespatial::GpuTile> tile;
 	Kind kind = Kind::NOTHING;
 	idx_t count = 0;
-	//! What the device needs is there
+	//! The device was asked; what it needs is there; it has begun
+	bool asked = false;
 	bool prepared = false;
 	bool launched = false;
 	bool use_cells = false;
@@ -248,12 +262,19 @@ public:
 	void Finalize();
 
 private:
-	void Swap();
+	//! What was filled is done, or waits for a device that is still coming up
+	void EndTile();
+	bool MayWait() const;
+	//! The tile goes to the device; the one that was there comes back
+	void Swap(unique_ptr<DeviceTile> tile);
 
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	DeviceJoin &join;
 	unique_ptr<DeviceTile> filling;
+	//! For the device to come up, first to last
+	std::deque<unique_ptr<DeviceTile>> waiting;
+	idx_t waiting_bytes = 0;
 	unique_ptr<DeviceTile> flying;
 	//! First to last; there may be several, where kinds of rows change
 	std::deque<unique_ptr<DeviceTile>> giving;

@@ -34,9 +34,8 @@ void IndexDispatch::Decide(idx_t rows) {
 	}
 }
 
-bool IndexDispatch::DeviceIsUp() const {
-	string why_not;
-	return decision.engine && decision.engine->WaitForDevice(0, why_not);
+bool IndexDispatch::DeviceIsComing() const {
+	return mode == ExecutionMode::GPU && IsComing(decision.engine);
 }
 
 void IndexDispatch::RequireDevice() {

@@ -15,8 +15,7 @@ public:
 	//! Begins with the scan
 	explicit IndexDispatch(ClientContext &context);
 
-	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu: what is done before
-	//! that needs none
+	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu
 	void Decide(idx_t rows);
 	bool IsForDevice() const {
 		return decision.selected == vibespatial::ExecutionMode::GPU;
@@ -27,8 +26,8 @@ public:
 	//! Where it was not: the CPU engine has indexed so many rows, with a tree or without one
 	void NoteIndex(idx_t rows, double milliseconds);
 
-	//! Where one was decided for
-	bool DeviceIsUp() const;
+	//! Mode gpu waits for it, and it may still come: what needs none is done before
+	bool DeviceIsComing() const;
 	//! Mode gpu promises a device, even where there was no tree to build: throws where it does not come
 	void RequireDevice();
 

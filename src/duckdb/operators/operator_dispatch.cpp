@@ -66,6 +66,11 @@ void OperatorDispatch::WaitForEngine(const char *kernel) const {
 	}
 }
 
+bool OperatorDispatch::IsComing(optional_ptr<GpuEngine> engine) {
+	string why_not;
+	return engine && !engine->WaitForDevice(0, why_not) && engine->Device().error.empty();
+}
+
 double OperatorDispatch::WaitForDevice(const char *kernel) const {
 	if (mode != ExecutionMode::GPU) {
 		return 0;

@@ -34,6 +34,8 @@ public:
 	[[noreturn]] void FailOnDevice(const string &what, const string &why) const;
 	//! In mode gpu waits for the plug-in to be open, whose device may still be coming up, and throws where it cannot be opened
 	void WaitForEngine(const char *kernel) const;
+	//! It is not up, and may still be
+	static bool IsComing(optional_ptr<vibespatial::GpuEngine> engine);
 	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
 	double WaitForDevice(const char *kernel) const;
 	//! Throws GpuError where they do not come in time; the milliseconds

@@ -85,12 +85,14 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	}
 	if (dispatch.IsForDevice()) {
 		index->SetTreeBuilder(
-		    [&](const vibe::Box *boxes, size_t box_count) { return dispatch.Build(boxes, box_count, parallel); });
+		    [&dispatch](const vibe::Box *boxes, size_t box_count, vibespatial::Parallel &threads) {
+			    return dispatch.Build(boxes, box_count, threads);
+		    },
+		    [&dispatch] { return !dispatch.DeviceIsComing(); });
 	}
 	vibespatial::Beside both(parallel, std::move(beside));
 	index->Build(both);
 	both.Finish();
-	index->SetTreeBuilder(nullptr);
 	index->SetInvite([&](const std::shared_ptr<vibespatial::SharedWork> &work) { threads.Invite(work); });
 	auto &manager = BufferManager::GetBufferManager(context);
 	auto free_memory = manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());

@@ -515,13 +515,11 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	auto parts = MaxValue(PartCount(context, global),
 	                      MinValue<idx_t>(global.device.PartCount(global.rows->SizeInBytes(), global.built_rows),
 	                                      vibespatial::PartitionGrid::MAX_PARTS));
-	auto wait = [&] {
+	// A device that is still coming up does so beside what is done without it: the index but for its tree, and the scan of the probe
+	// side
+	if (parts > 1 || !global.dispatch.DeviceIsComing()) {
 		global.dispatch.RequireDevice();
-		global.device.WaitForKernels();
-	};
-	// A device that is still coming up does so beside what is done of the build without it
-	if (parts > 1 || global.dispatch.DeviceIsUp()) {
-		wait();
+		global.device.Require();
 	}
 	if (parts > 1) {
 		global.partitions =
@@ -544,8 +542,10 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		global.build->Build(parallel, global.dispatch, global.threads, children[0].get().estimated_cardinality,
 		                    global.device.IsActive(), std::move(global.runs), std::move(number));
 	});
-	wait();
 	global.device.SetBuild(*global.build);
+	if (!global.device.IsAwaited()) {
+		global.dispatch.RequireDevice();
+	}
 	PushBox(context, *this, global.build->Index().Bounds());
 	return global.built_rows == 0 && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE
 	                                                                             : SinkFinalizeType::READY;

@@ -320,7 +320,7 @@ void JoinIndex::Build(Parallel &parallel) {
 		ReadRows(boxes, parallel);
 	}
 	if (build_tree) {
-		tree = build_tree(boxes.data(), boxes.size());
+		tree = can_build_tree() ? build_tree(boxes.data(), boxes.size(), parallel) : nullptr;
 	} else if (!area_scan) {
 		tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	}
@@ -348,7 +348,8 @@ const BoxTree &JoinIndex::Tree() {
 		if (invite) {
 			invite(tree_work);
 		}
-		tree = std::make_unique<BoxTree>(item_boxes.data(), item_boxes.size(), parallel);
+		tree = build_tree ? build_tree(item_boxes.data(), item_boxes.size(), parallel)
+		                  : std::make_unique<BoxTree>(item_boxes.data(), item_boxes.size(), parallel);
 		ready_tree.store(tree.get(), std::memory_order_release);
 	});
 	return *tree;

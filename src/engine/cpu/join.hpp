@@ -125,10 +125,13 @@ public:
 
 	//! Bytes that Build() will take for so many rows, about
 	static size_t EstimateMemory(size_t rows);
-	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes
-	typedef std::function<std::unique_ptr<BoxTree>(const vibe::Box *boxes, size_t count)> TreeBuilder;
-	void SetTreeBuilder(TreeBuilder builder) {
+	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes. Where it cannot do so in Build(), it is left to
+	//! the first row that asks for it.
+	typedef std::function<std::unique_ptr<BoxTree>(const vibe::Box *boxes, size_t count, Parallel &parallel)>
+	    TreeBuilder;
+	void SetTreeBuilder(TreeBuilder builder, std::function<bool()> can_build) {
 		build_tree = std::move(builder);
+		can_build_tree = std::move(can_build);
 	}
 	//! Reads all rows and builds the tree. Points that are expected by then are prepared for: where the areas are read for them, the
 	//! tree is left to the first row that asks for it. Throws GeometryError.
@@ -151,8 +154,10 @@ public:
 	void KeepForDevice() {
 		keep_boxes = true;
 	}
-	//! All rows for a device, once they are built
+	//! All rows for a device, once they are built and have their tree
 	void ExportRows(struct GpuRows &result) const;
+	//! Built by the threads that ask, if it is not there
+	const BoxTree &Tree();
 	//! The cells, where they pay for as many points as are expected and are all that points can meet
 	const CellIndex *CellsForDevice();
 	//! What a row of the probe side is to a device, and its box. Throws GeometryError as a probe would.
@@ -198,8 +203,6 @@ private:
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	//! Notes the first time
 	bool IsAskedAgain(uint32_t row) const;
-	//! Built now, where it was not
-	const BoxTree &Tree();
 	//! The cells, when they are there or it is time to build them
 	const CellIndex *Cells();
 	const CellIndex *CellsFrom(double cost_without);
@@ -228,6 +231,7 @@ private:
 
 	vibe::Box bounds = vibe::Box::Empty();
 	TreeBuilder build_tree;
+	std::function<bool()> can_build_tree;
 	std::unique_ptr<BoxTree> tree;
 	std::atomic<const BoxTree *> ready_tree {nullptr};
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
