@@ -117,7 +117,7 @@ private:
 struct GpuRows {
 	const BoxTree *tree = nullptr;
 	//! By item of the tree: rows, then the parts of those that have several
-	const std::vector<vibe::Box> *boxes = nullptr;
+	const UninitializedVector<vibe::Box> *boxes = nullptr;
 	const std::vector<uint32_t> *part_row = nullptr;
 	size_t count = 0;
 	//! The bytes of all rows; or points, NaN for those that meet nothing

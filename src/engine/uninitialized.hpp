@@ -2,7 +2,8 @@
 // engine/uninitialized.hpp
 //
 // Vectors that grow without writing: large arrays that several threads fill are touched first by those threads. Memory is
-// aligned to a cache line.
+// aligned to a cache line; much of it is in large pages where the system has them, as touching small ones costs more than what is
+// written to them.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -14,20 +15,22 @@
 
 namespace vibespatial {
 
+void *AllocateUninitialized(size_t bytes);
+void FreeUninitialized(void *at, size_t bytes);
+
 template <class T>
 struct UninitializedAllocator {
 	using value_type = T;
-	static constexpr std::align_val_t ALIGNMENT {64};
 
 	UninitializedAllocator() = default;
 	template <class U>
 	UninitializedAllocator(const UninitializedAllocator<U> &) { // NOLINT: allocators convert
 	}
 	T *allocate(size_t count) {
-		return static_cast<T *>(::operator new(count * sizeof(T), ALIGNMENT));
+		return static_cast<T *>(AllocateUninitialized(count * sizeof(T)));
 	}
-	void deallocate(T *at, size_t) {
-		::operator delete(at, ALIGNMENT);
+	void deallocate(T *at, size_t count) {
+		FreeUninitialized(at, count * sizeof(T));
 	}
 	template <class U>
 	void construct(U *at) {

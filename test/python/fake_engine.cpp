@@ -96,7 +96,7 @@ public:
 		}
 		nodes.assign(rows.tree->Nodes(), rows.tree->Nodes() + rows.tree->NodeCount() * vibe::NODE_FLOATS);
 		ids.assign(rows.tree->Ids().begin(), rows.tree->Ids().end());
-		boxes = *rows.boxes;
+		boxes.assign(rows.boxes->begin(), rows.boxes->end());
 		part_row = *rows.part_row;
 		if (rows.points) {
 			points.assign(rows.points, rows.points + rows.count);

@@ -136,7 +136,7 @@ struct Areas {
 		return wrong;
 	}
 	std::unique_ptr<AreaScan> Scan(Parallel &parallel) const {
-		std::vector<JoinRow> rows;
+		JoinRows rows;
 		for (size_t i = 0; i < wkb.size(); i++) {
 			const auto data = reinterpret_cast<const uint8_t *>(wkb[i].data());
 			rows.push_back(JoinRow {views[i] ? data : nullptr, static_cast<uint32_t>(wkb[i].size())});

@@ -49,7 +49,7 @@ std::vector<std::string> RandomRows(uint32_t seed, size_t count, bool points) {
 
 struct Rows {
 	std::vector<std::string> wkb;
-	std::vector<JoinRow> rows;
+	JoinRows rows;
 
 	explicit Rows(const std::vector<std::string> &texts) {
 		for (auto &text : texts) {

@@ -611,7 +611,7 @@ TEST_CASE("kernels: the nearest points", "[kernels]") {
 		auto at = [&] { return whole ? std::round(place(random) / 5) : place(random); };
 		for (size_t items : {1, 16, 17, 700, 5000}) {
 			std::vector<std::string> wkb(items);
-			std::vector<JoinRow> rows;
+			JoinRows rows;
 			for (auto &bytes : wkb) {
 				const double x = at(), y = at();
 				bytes.assign(21, '\0');

@@ -36,8 +36,8 @@ struct Rows {
 		std::memcpy(&bytes[13], &y, sizeof(y));
 		wkb.push_back(bytes);
 	}
-	std::vector<JoinRow> Get() const {
-		std::vector<JoinRow> rows;
+	JoinRows Get() const {
+		JoinRows rows;
 		for (auto &bytes : wkb) {
 			auto data = reinterpret_cast<const uint8_t *>(bytes.data());
 			rows.push_back(JoinRow {bytes.empty() ? nullptr : data, static_cast<uint32_t>(bytes.size())});

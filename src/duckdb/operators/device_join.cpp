@@ -138,10 +138,18 @@ void DeviceJoin::Wait() {
 	if (!decision.engine) {
 		throw GpuError("no GPU engine is open");
 	}
+	using std::chrono::system_clock;
+	auto begin = system_clock::now();
+	bool scanned = IsAwaited() && build;
 	auto waited = WaitForDevice(op.kernel);
 	waited += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
 	lock_guard<mutex> guard(lock);
 	event.wait_ms += waited;
+	if (scanned) {
+		AddStep(*decision.engine, "scan of the probe side", ready, begin);
+		AddStep(*decision.engine, "wait for the device", begin, system_clock::now());
+		ready = system_clock::now();
+	}
 }
 
 void DeviceJoin::Require() {
@@ -157,6 +165,7 @@ void DeviceJoin::Require() {
 void DeviceJoin::SetBuild(SpatialBuild &whole) {
 	build = NewBuild(whole);
 	active = active && build;
+	ready = std::chrono::system_clock::now();
 }
 
 unique_ptr<DeviceBuild> DeviceJoin::NewBuild(SpatialBuild &part) {
@@ -360,6 +369,9 @@ void DeviceJoin::Finish() {
 	}
 	if (was_resident) {
 		event.reason += "; the build side was on the device";
+	}
+	if (build && tiles_done > 0) {
+		AddStep(*decision.engine, "pairs", ready, std::chrono::system_clock::now());
 	}
 	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 	if (event.requested != "cpu" && !event.kernel.empty()) {

@@ -124,6 +124,8 @@ private:
 	idx_t expected_rows = 0;
 	unique_ptr<DeviceBuild> build;
 	std::atomic<bool> was_resident {false};
+	//! From when on the device could look for pairs
+	TimePoint ready;
 
 	mutex lock;
 	vector<unique_ptr<DeviceTile>> rest;

@@ -26,11 +26,7 @@ void IndexDispatch::Decide(idx_t rows) {
 	WaitForEngine("box_index");
 	decision = vibespatial::Decide(mode, vibespatial::FindKernel("box_index"), rows, GetGpuMinRows(context));
 	if (decision.engine) {
-		auto micros = [](std::chrono::system_clock::time_point at) {
-			return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
-		};
-		decision.engine->AddStep(
-		    vibespatial::GpuStep {"query", "scan of the build side", micros(begin), micros(scanned)});
+		AddStep(*decision.engine, "scan of the build side", begin, scanned);
 	}
 }
 

@@ -42,7 +42,7 @@ private:
 	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,
 	                                               vibespatial::Parallel &parallel, vibespatial::DispatchEvent &event);
 	//! When the scan began
-	std::chrono::system_clock::time_point begin;
+	TimePoint begin;
 	vibespatial::Decision decision;
 
 	mutex lock;

@@ -90,7 +90,7 @@ public:
 		memory.Resize(KnnIndex::EstimateMemory(count) + count * sizeof(data_ptr_t));
 		Load(parallel, collected);
 		op.Right().Clear();
-		std::vector<JoinRow> geometries(count);
+		vibespatial::JoinRows geometries(count);
 		parallel.For((count + ROWS_PER_STEP - 1) / ROWS_PER_STEP, [&](size_t step) {
 			for (idx_t i = step * ROWS_PER_STEP; i < MinValue<idx_t>(count, (step + 1) * ROWS_PER_STEP); i++) {
 				geometries[i] = RowGeometry(*op.layout, 0, locations[i]);

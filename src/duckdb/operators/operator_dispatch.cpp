@@ -134,6 +134,13 @@ double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std
 	}
 }
 
+void OperatorDispatch::AddStep(GpuEngine &engine, const char *name, TimePoint begin, TimePoint end) {
+	auto micros = [](TimePoint at) {
+		return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+	};
+	engine.AddStep(vibespatial::GpuStep {"query", name, micros(begin), micros(end)});
+}
+
 void OperatorDispatch::AddTimes(DispatchEvent &event, const vibespatial::GpuTimes &times) {
 	event.bytes_to_device += times.bytes_to_device;
 	event.bytes_from_device += times.bytes_from_device;

@@ -43,6 +43,9 @@ public:
 	//! What a plan needs, before it runs; never waits
 	static void RequestKernels(ClientContext &context, const char *needs, const char *operator_name);
 
+	//! For vibe_timeline()
+	typedef std::chrono::system_clock::time_point TimePoint;
+	static void AddStep(vibespatial::GpuEngine &engine, const char *name, TimePoint begin, TimePoint end);
 	//! What a piece of work on the device came to, in an event
 	static void AddTimes(vibespatial::DispatchEvent &event, const vibespatial::GpuTimes &times);
 	//! What became of the whole: `done` pieces by the device, `on_cpu` for which it had no memory, or why it failed

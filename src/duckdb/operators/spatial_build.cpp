@@ -22,25 +22,37 @@ idx_t SpatialBuild::EstimateMemory(idx_t count) {
 	return JoinIndex::EstimateMemory(count) + count * (sizeof(data_ptr_t) + sizeof(uint32_t) + 1);
 }
 
-void SpatialBuild::Load() {
+void SpatialBuild::Load(vibespatial::Parallel &parallel) {
 	idx_t count = rows->Count();
 	if (count >= NumericLimits<uint32_t>::Maximum()) {
 		throw OutOfRangeException("a spatial join takes at most 4 billion rows on its build side");
 	}
 	memory.Resize(EstimateMemory(count));
-	// Rows are numbered in the order of the collection
-	locations.resize(count);
-	if (count == 0) {
-		return;
+	// Rows are numbered in the order of the collection. How many a chunk has, reading it tells.
+	auto chunks = rows->ChunkCount();
+	struct Share {
+		vector<data_ptr_t> found;
+		idx_t first = 0;
+	};
+	vector<Share> shares((chunks + CHUNKS_PER_STEP - 1) / CHUNKS_PER_STEP);
+	parallel.For(shares.size(), [&](size_t step) {
+		auto &found = shares[step].found;
+		found.reserve(MinValue<idx_t>(count, CHUNKS_PER_STEP * STANDARD_VECTOR_SIZE));
+		TupleDataChunkIterator iterator(*rows, TupleDataPinProperties::KEEP_EVERYTHING_PINNED, step * CHUNKS_PER_STEP,
+		                                MinValue<idx_t>(chunks, (step + 1) * CHUNKS_PER_STEP), true);
+		do {
+			auto pointers = iterator.GetRowLocations();
+			found.insert(found.end(), pointers, pointers + iterator.GetCurrentChunkCount());
+		} while (iterator.Next());
+	});
+	for (idx_t i = 1; i < shares.size(); i++) {
+		shares[i].first = shares[i - 1].first + shares[i - 1].found.size();
 	}
-	idx_t row = 0;
-	TupleDataChunkIterator iterator(*rows, TupleDataPinProperties::KEEP_EVERYTHING_PINNED, true);
-	do {
-		auto pointers = iterator.GetRowLocations();
-		for (idx_t i = 0; i < iterator.GetCurrentChunkCount(); i++) {
-			locations[row++] = pointers[i];
-		}
-	} while (iterator.Next());
+	locations.resize(count);
+	parallel.For(shares.size(), [&](size_t step) {
+		auto &share = shares[step];
+		std::copy(share.found.begin(), share.found.end(), locations.data() + share.first);
+	});
 }
 
 //! As one thread would have scanned them: a device knows a build side by its rows in their order
@@ -48,7 +60,7 @@ void SpatialBuild::Order(vector<BuildRun> runs) {
 	std::sort(runs.begin(), runs.end(), [](const BuildRun &a, const BuildRun &b) {
 		return a.batch != b.batch ? a.batch < b.batch : a.first < b.first;
 	});
-	vector<data_ptr_t> ordered;
+	vibespatial::UninitializedVector<data_ptr_t> ordered;
 	ordered.reserve(locations.size());
 	for (auto &run : runs) {
 		auto first = locations.begin() + NumericCast<int64_t>(run.first);
@@ -60,13 +72,13 @@ void SpatialBuild::Order(vector<BuildRun> runs) {
 void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads,
                          idx_t expected_probes, bool for_device, vector<BuildRun> runs, std::function<void()> beside) {
 	auto begin = std::chrono::steady_clock::now();
-	Load();
+	Load(parallel);
 	if (for_device && !runs.empty()) {
 		Order(std::move(runs));
 	}
 	auto count = locations.size();
 	bool has_limits = op.limit_column != DConstants::INVALID_INDEX;
-	std::vector<JoinRow> geometries(count);
+	vibespatial::JoinRows geometries(count);
 	std::vector<double> limits(has_limits ? count : 0);
 	idx_t rows_per_step = CHUNKS_PER_STEP * STANDARD_VECTOR_SIZE;
 	parallel.For((count + rows_per_step - 1) / rows_per_step, [&](size_t step) {

@@ -56,7 +56,7 @@ public:
 	//! Memory for so many rows beside their own
 	static idx_t EstimateMemory(idx_t rows);
 	//! Pins the rows
-	void Load();
+	void Load(vibespatial::Parallel &parallel);
 	//! Indexes them, on the engine that was chosen for that
 	//! `for_device`: the GPU will look for pairs. `runs`: the rows in their batches, if known; they are numbered as these.
 	//! `beside`: what a thread may do with the rows in the meantime.
@@ -94,7 +94,7 @@ private:
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	unique_ptr<TupleDataCollection> rows;
-	vector<data_ptr_t> locations;
+	vibespatial::UninitializedVector<data_ptr_t> locations;
 	RowFlags &matched;
 	unique_ptr<vibespatial::JoinIndex> index;
 	CountedMemory memory;

@@ -1162,7 +1162,8 @@ private:
 			if (local.position == 0) {
 				auto &rows = sink.partitions->build_rows.Part(local.unit);
 				local.rest = make_uniq<SpatialBuild>(global.context, op, std::move(rows), sink.matched);
-				local.rest->Load();
+				vibespatial::Serial serial;
+				local.rest->Load(serial);
 				if (op.has_aggregate) {
 					lock_guard<mutex> guard(sink.lock);
 					sink.groups->NumberBuild(*local.rest);

@@ -655,7 +655,7 @@ std::atomic<bool> AreaScan::only_narrow {false};
 AreaScan::AreaScan() = default;
 AreaScan::~AreaScan() = default;
 
-std::unique_ptr<AreaScan> AreaScan::Build(const std::vector<JoinRow> &rows, Parallel &parallel) {
+std::unique_ptr<AreaScan> AreaScan::Build(const JoinRows &rows, Parallel &parallel) {
 	std::unique_ptr<AreaScan> scan(new AreaScan());
 	auto &shares = scan->shares;
 	shares = std::vector<Share>((rows.size() + ROWS_PER_STEP - 1) / ROWS_PER_STEP);

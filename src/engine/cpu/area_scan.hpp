@@ -20,6 +20,7 @@
 namespace vibespatial {
 
 struct JoinRow;
+typedef UninitializedVector<JoinRow> JoinRows;
 
 class AreaScan {
 	struct Block;
@@ -30,7 +31,7 @@ public:
 	//! The rows' bytes stay where they are; rows without data are left out. Null where a row is anything but a POLYGON or
 	//! MULTIPOLYGON in XY with closed rings that a Shape can be made of, and where boxes overlap so much that a tree serves
 	//! better.
-	static std::unique_ptr<AreaScan> Build(const std::vector<JoinRow> &rows, Parallel &parallel);
+	static std::unique_ptr<AreaScan> Build(const JoinRows &rows, Parallel &parallel);
 	~AreaScan();
 
 	//! What was read on the way: for each polygon, in the order of the rows, its row and its box (EMPTY: it has no vertices), until

@@ -150,8 +150,8 @@ Box JoinCondition::Reach(const JoinRow &row, double part) const {
 	return !box.IsEmpty() && limit > 0 ? Grow(box, limit) : box;
 }
 
-JoinIndex::JoinIndex(JoinCondition condition_p, std::vector<JoinRow> rows_p, std::vector<double> limits_p,
-                     size_t threads, std::function<void()> poll)
+JoinIndex::JoinIndex(JoinCondition condition_p, JoinRows rows_p, std::vector<double> limits_p, size_t threads,
+                     std::function<void()> poll)
     : condition(std::move(condition_p)), rows(std::move(rows_p)), limits(std::move(limits_p)), answers {},
       cell_work(std::make_shared<SharedWork>(threads, poll)), area_work(std::make_shared<SharedWork>(threads, poll)),
       tree_work(std::make_shared<SharedWork>(threads, std::move(poll))) {
@@ -186,7 +186,7 @@ size_t JoinIndex::EstimateMemory(size_t count) {
 	       (count <= MAX_ROWS_WITH_SHAPES ? count * sizeof(void *) : 0);
 }
 
-void JoinIndex::ReadRows(std::vector<Box> &boxes, Parallel &parallel) {
+void JoinIndex::ReadRows(UninitializedVector<Box> &boxes, Parallel &parallel) {
 	const size_t count = rows.size();
 	//! What one step finds
 	struct Share {
@@ -274,7 +274,7 @@ void JoinIndex::ReadRows(std::vector<Box> &boxes, Parallel &parallel) {
 	}
 }
 
-void JoinIndex::ReadAreas(std::vector<Box> &boxes) {
+void JoinIndex::ReadAreas(UninitializedVector<Box> &boxes) {
 	const auto polygons = area_scan->TakePolygons();
 	area_vertices = polygons.vertices;
 	std::vector<bool> has_vertices(rows.size());
@@ -304,7 +304,7 @@ void JoinIndex::ReadAreas(std::vector<Box> &boxes) {
 
 void JoinIndex::Build(Parallel &parallel) {
 	const size_t count = rows.size();
-	std::vector<Box> boxes(count);
+	UninitializedVector<Box> boxes(count);
 	uint64_t most_vertices = 0;
 	for (auto &row : rows) {
 		most_vertices += row.data ? row.size / (2 * sizeof(double)) : 0;

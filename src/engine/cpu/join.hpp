@@ -119,7 +119,7 @@ class JoinIndex {
 public:
 	//! `limits`: of each row, when the condition asks for that. `poll` is called every now and then while cells are built,
 	//! and throws to stop.
-	JoinIndex(JoinCondition condition, std::vector<JoinRow> rows, std::vector<double> limits, size_t threads = 1,
+	JoinIndex(JoinCondition condition, JoinRows rows, std::vector<double> limits, size_t threads = 1,
 	          std::function<void()> poll = nullptr);
 	~JoinIndex();
 
@@ -214,11 +214,11 @@ private:
 	double TestCost() const;
 	double PointCost() const;
 	//! What Build() reads of the rows: the boxes of rows, and behind them those of their parts
-	void ReadRows(std::vector<vibe::Box> &boxes, Parallel &parallel);
-	void ReadAreas(std::vector<vibe::Box> &boxes);
+	void ReadRows(UninitializedVector<vibe::Box> &boxes, Parallel &parallel);
+	void ReadAreas(UninitializedVector<vibe::Box> &boxes);
 
 	JoinCondition condition;
-	std::vector<JoinRow> rows;
+	JoinRows rows;
 	std::vector<double> limits;
 	Answers answers;
 	bool only_boxes = false;
@@ -237,7 +237,7 @@ private:
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
 	std::vector<uint32_t> part_row;
 	bool keep_boxes = false;
-	std::vector<vibe::Box> item_boxes;
+	UninitializedVector<vibe::Box> item_boxes;
 	bool all_points = false;
 	std::vector<vibe::Vec2> points;
 	//! EMPTY, not NULL

@@ -31,7 +31,7 @@ static constexpr uint32_t FANOUT = vibe::NODE_FANOUT;
 //===----------------------------------------------------------------------===//
 // The index
 //===----------------------------------------------------------------------===//
-KnnIndex::KnnIndex(std::vector<JoinRow> rows_p) : rows(std::move(rows_p)), row_count(rows.size()) {
+KnnIndex::KnnIndex(JoinRows rows_p) : rows(std::move(rows_p)), row_count(rows.size()) {
 }
 
 KnnIndex::~KnnIndex() {
@@ -101,7 +101,7 @@ void KnnIndex::Build(Parallel &parallel) {
 	levels = vibe::NodeLevels::Of(tree->Count());
 	if (all_points) {
 		FillLeaves(boxes, parallel);
-		rows = std::vector<JoinRow>();
+		rows = JoinRows();
 		return;
 	}
 	shapes = std::vector<std::atomic<Shape *>>(count);

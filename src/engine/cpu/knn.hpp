@@ -28,7 +28,7 @@ struct Neighbour {
 //! The right side. Rows are numbered in the order they came; their bytes outlive the index, unless all are points.
 class KnnIndex {
 public:
-	explicit KnnIndex(std::vector<JoinRow> rows);
+	explicit KnnIndex(JoinRows rows);
 	~KnnIndex();
 
 	//! Bytes that Build() will take for so many rows, about
@@ -70,7 +70,7 @@ private:
 	void FillLeaves(const std::vector<vibe::Box> &boxes, Parallel &parallel);
 
 	//! None when all are points
-	std::vector<JoinRow> rows;
+	JoinRows rows;
 	const size_t row_count;
 	bool all_points = false;
 	std::unique_ptr<BoxTree> tree;

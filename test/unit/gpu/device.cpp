@@ -128,7 +128,7 @@ TEST_CASE("The device finds the same neighbours as the CPU", "[device]") {
 		};
 		for (size_t count : {1, 17, 3000, 200000}) {
 			const auto right = points(count), left = points(150000);
-			std::vector<JoinRow> rows;
+			JoinRows rows;
 			rows.reserve(count);
 			for (auto &row : right) {
 				rows.push_back(at(row));

@@ -217,7 +217,7 @@ private:
 
 struct Rows {
 	std::vector<std::string> bytes;
-	std::vector<JoinRow> rows;
+	JoinRows rows;
 
 	Rows(unsigned seed, size_t count, double side, bool only_points) {
 		Menagerie zoo(seed, side);

@@ -148,41 +148,69 @@ void CudaEngine::ReadShapes(const ShapeRows &rows, PackedShapes &result, std::ve
 
 namespace {
 
-//! Rows of a build side whose WKB is on the device at the same time
-class BuildGroup {
-public:
-	BuildGroup(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows, Parallel &parallel,
-	           size_t first)
-	    : engine(engine), stream(stream), memory(memory), rows(rows), parallel(parallel), first(first) {
-		for (size_t i = first; i < rows.count && bytes < GROUP_BYTES; i++) {
+//! Consecutive rows of a build side: what the device is to make of them, and where their WKB goes
+struct BuildPart {
+	size_t begin = 0;
+	size_t end = 0;
+	//! Of WKB, and where it begins: `numbers` count from there
+	size_t bytes = 0;
+	size_t at = 0;
+	//! The rows that are copied together, by the first
+	std::vector<size_t> steps;
+	//! Those that the CPU packs
+	std::vector<uint32_t> packed;
+	bool has_points = false;
+	bool has_large = false;
+
+	void Read(const GpuRows &rows, WkbRow *numbers) {
+		size_t step_at = 0;
+		for (size_t i = begin; i < end; i++) {
 			auto &row = rows.wkb[i];
 			const bool for_device = row.data && ShapeRows::IsForDevice(row.data, row.size);
 			has_points = has_points || (for_device && ShapeRows::ArePoints(row.data));
 			has_large = has_large || (row.data && row.size > ShapeRows::LARGE_WKB_BYTES);
-			if (steps.empty() || (for_device && bytes + row.size - numbers[steps.back()].begin > SLOT)) {
-				steps.push_back(numbers.size());
+			if (steps.empty() || (for_device && bytes + row.size - step_at > CopySlots::SLOT_BYTES)) {
+				steps.push_back(i);
+				step_at = bytes;
 			}
-			numbers.push_back(WkbRow {static_cast<uint32_t>(bytes), for_device ? row.size : 0});
-			bytes += numbers.back().size;
+			numbers[i] = WkbRow {static_cast<uint32_t>(bytes), for_device ? row.size : 0};
+			bytes += numbers[i].size;
 			if (row.data && !for_device) {
-				numbers.back().size = WkbRow::PRESENT;
-				packed.push_back(static_cast<uint32_t>(numbers.size() - 1));
+				numbers[i].size = WkbRow::PRESENT;
+				packed.push_back(static_cast<uint32_t>(i));
 			}
 		}
 	}
+};
 
-	size_t End() const {
-		return first + numbers.size();
+//! Parts whose WKB is on the device at the same time
+class BuildGroup {
+public:
+	BuildGroup(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows, Parallel &parallel,
+	           BuildPart *parts, size_t part_count, WkbRow *all_numbers)
+	    : engine(engine), stream(stream), memory(memory), rows(rows), parallel(parallel), first(parts[0].begin),
+	      count(parts[part_count - 1].end - first), numbers(all_numbers + first) {
+		for (size_t i = 0; i < part_count; i++) {
+			auto &part = parts[i];
+			part.at = bytes;
+			bytes += part.bytes;
+			for (auto row : part.packed) {
+				packed.push_back(static_cast<uint32_t>(row - first));
+			}
+			for (auto row : part.steps) {
+				steps.push_back(row - first);
+			}
+		}
+		parallel.For(part_count, [&](size_t i) {
+			for (size_t row = parts[i].begin; row < parts[i].end; row++) {
+				all_numbers[row].begin += static_cast<uint32_t>(parts[i].at);
+			}
+		});
 	}
-	bool HasPoints() const {
-		return has_points;
-	}
-	bool HasLarge() const {
-		return has_large;
-	}
+
 	void Make(ShapeView *views, const std::function<void *(size_t bytes)> &allocate) {
 		auto wkb = memory.Allocate(bytes + 8, stream.View());
-		auto left = memory.Allocate(numbers.size() * sizeof(uint32_t), stream.View());
+		auto left = memory.Allocate(count * sizeof(uint32_t), stream.View());
 		Write(static_cast<char *>(wkb.data()));
 		CopyNumbers();
 		// Counted first: no more memory is kept than they need
@@ -201,8 +229,6 @@ public:
 	}
 
 private:
-	static constexpr size_t SLOT = CopySlots::SLOT_BYTES;
-
 	//! What the kernel counts
 	struct Counters {
 		vibe::u64 used;
@@ -212,8 +238,8 @@ private:
 	//! The bytes, from where they are straight into what the device reads
 	void Write(char *to) {
 		parallel.For(steps.size(), [&](size_t step) {
-			const size_t begin = steps[step], end = step + 1 < steps.size() ? steps[step + 1] : numbers.size();
-			const size_t at = numbers[begin].begin, next = end < numbers.size() ? numbers[end].begin : bytes;
+			const size_t begin = steps[step], end = step + 1 < steps.size() ? steps[step + 1] : count;
+			const size_t at = numbers[begin].begin, next = end < count ? numbers[end].begin : bytes;
 			engine.UseDevice();
 			stream.WriteToDevice(to + at, next - at, [&](char *slot) {
 				for (size_t i = begin; i < end; i++) {
@@ -226,9 +252,9 @@ private:
 	}
 	void CopyNumbers() {
 		if (number_memory.size() == 0) {
-			number_memory = memory.Allocate(numbers.size() * sizeof(WkbRow), stream.View());
+			number_memory = memory.Allocate(count * sizeof(WkbRow), stream.View());
 		}
-		stream.CopyToDevice(number_memory.data(), numbers.data(), numbers.size() * sizeof(WkbRow), parallel);
+		stream.CopyToDevice(number_memory.data(), numbers, count * sizeof(WkbRow), parallel);
 	}
 	//! Without `to` they are only counted
 	Counters Run(const rmm::device_buffer &wkb, const ShapeView *shapes, void *to, uint64_t capacity, ShapeView *views,
@@ -237,7 +263,7 @@ private:
 		auto *at = static_cast<Counters *>(counters.data());
 		CheckCuda(cudaMemsetAsync(at, 0, sizeof(Counters), stream.Handle()), "memory");
 		Launch(engine, stream, static_cast<const vibe::u8 *>(wkb.data()),
-		       static_cast<const WkbRow *>(number_memory.data()), static_cast<uint32_t>(numbers.size()), shapes,
+		       static_cast<const WkbRow *>(number_memory.data()), static_cast<uint32_t>(count), shapes,
 		       ShapeMemory {static_cast<vibe::u8 *>(to), &at->used, capacity}, 0, views + first,
 		       static_cast<vibe::u32 *>(left.data()), &at->left);
 		Counters result {};
@@ -268,8 +294,8 @@ private:
 		}
 		view_memory = memory.Allocate(views.size() * sizeof(ShapeView), stream.View());
 		stream.CopyToDevice(view_memory.data(), views.data(), views.size() * sizeof(ShapeView), parallel);
-		for (auto &number : numbers) {
-			number.size = WkbRow::PRESENT;
+		for (size_t i = 0; i < count; i++) {
+			numbers[i].size = WkbRow::PRESENT;
 		}
 		for (size_t i = 0; i < packed.size(); i++) {
 			numbers[packed[i]] = WkbRow {static_cast<uint32_t>(i), WkbRow::PACKED};
@@ -284,11 +310,10 @@ private:
 	const GpuRows &rows;
 	Parallel &parallel;
 	const size_t first;
+	const size_t count;
+	//! Of the rows from the first on
+	WkbRow *const numbers;
 	size_t bytes = 0;
-	bool has_points = false;
-	bool has_large = false;
-	std::vector<WkbRow> numbers;
-	//! The rows that are copied together
 	std::vector<size_t> steps;
 	std::vector<uint32_t> packed;
 	rmm::device_buffer number_memory;
@@ -300,13 +325,24 @@ private:
 const ShapeView *MakeShapes(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows,
                             Parallel &parallel, const std::function<void *(size_t bytes)> &allocate, bool &has_points,
                             bool &has_large) {
+	constexpr size_t ROWS_PER_PART = 16384;
 	auto *views = static_cast<ShapeView *>(allocate(rows.count * sizeof(ShapeView)));
-	for (size_t first = 0; first < rows.count;) {
-		BuildGroup group(engine, stream, memory, rows, parallel, first);
-		group.Make(views, allocate);
-		has_points = has_points || group.HasPoints();
-		has_large = has_large || group.HasLarge();
-		first = group.End();
+	UninitializedVector<WkbRow> numbers(rows.count);
+	std::vector<BuildPart> parts((rows.count + ROWS_PER_PART - 1) / ROWS_PER_PART);
+	parallel.For(parts.size(), [&](size_t i) {
+		parts[i].begin = i * ROWS_PER_PART;
+		parts[i].end = std::min(rows.count, (i + 1) * ROWS_PER_PART);
+		parts[i].Read(rows, numbers.data());
+	});
+	for (size_t begin = 0, end; begin < parts.size(); begin = end) {
+		size_t bytes = 0;
+		for (end = begin; end < parts.size() && (end == begin || bytes + parts[end].bytes <= GROUP_BYTES); end++) {
+			bytes += parts[end].bytes;
+			has_points = has_points || parts[end].has_points;
+			has_large = has_large || parts[end].has_large;
+		}
+		BuildGroup(engine, stream, memory, rows, parallel, parts.data() + begin, end - begin, numbers.data())
+		    .Make(views, allocate);
 	}
 	return views;
 }
