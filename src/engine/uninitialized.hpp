@@ -30,7 +30,7 @@ struct UninitializedAllocator {
 		return static_cast<T *>(AllocateUninitialized(count * sizeof(T)));
 	}
 	void deallocate(T *at, size_t count) {
-		FreeUninitialized(at, count * sizeof(T));
+		FreeUninitialized(static_cast<void *>(at), count * sizeof(T));
 	}
 	template <class U>
 	void construct(U *at) {

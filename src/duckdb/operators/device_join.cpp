@@ -679,7 +679,7 @@ void DeviceTile::Launch() {
 		tile->Begin(Input(0, count));
 		launched = true;
 	} catch (const GpuMemoryError &) {
-		// Finish() tries with less
+		launched = false; // Finish() tries with less
 	} catch (const GpuError &error) {
 		join.Fail(error);
 	}

@@ -8,7 +8,6 @@
 namespace duckdb {
 
 using vibespatial::JoinIndex;
-using vibespatial::JoinRow;
 
 //! Chunks of rows that one step of a parallel loop takes
 static constexpr idx_t CHUNKS_PER_STEP = 16;
