@@ -245,15 +245,18 @@ def test_a_device_that_comes_late(process, fake, expected, threads):  # noqa: F8
     statements = [f"SET threads = {threads}", *TABLES]
     for sql in QUERIES + [many]:
         statements += [sql, EVENT]
-    load, results = process(*statements, waits, "SET vibe_execution_mode = 'cpu'", many, VIBESPATIAL_GPU_FOLDER=str(fake),
-                            VIBESPATIAL_EXECUTION_MODE="gpu", FAKE_GPU="late device")
+    load, results = process(*statements, waits, f"EXPLAIN ANALYZE {QUERIES[0]}", "SET vibe_execution_mode = 'cpu'", many,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), VIBESPATIAL_EXECUTION_MODE="gpu", FAKE_GPU="late device")
     results = results[1 + len(TABLES):]
     for i, rows in enumerate(expected + [as_lists(results[-1])]):
         assert as_lists(results[2 * i]) == rows, i
         (selected, actual, fallback, reason, count), = results[2 * i + 1]
         assert (selected, actual, fallback) == ("gpu", "gpu", False), (i, reason)
         assert count > 0
-    assert results[-3] == [[True, 0]]
+    assert results[-4] == [[True, 0]]
+    # The build side is on the device from before, and nobody asks for more than its boxes
+    plan = re.sub(r"[\s│]+", " ", results[-3][0][1])
+    assert re.search(r"Built Index: boxes, ", plan), plan
 
 
 def test_deterministic_order(process, fake):  # noqa: F811

@@ -584,10 +584,10 @@ std::string JoinIndex::Describe() const {
 	}
 	if (auto ready = ready_cells.load(std::memory_order_acquire)) {
 		auto &figures = ready->GetFigures();
-		text += ", " + std::to_string(figures.cells) + " cells (" + std::to_string(figures.full_cells) + " full, " +
-		        std::to_string(figures.partial_cells) + " with edges)";
+		text += (text.empty() ? "" : ", ") + std::to_string(figures.cells) + " cells (" +
+		        std::to_string(figures.full_cells) + " full, " + std::to_string(figures.partial_cells) + " with edges)";
 	}
-	return text;
+	return text.empty() ? "boxes" : text;
 }
 
 //===----------------------------------------------------------------------===//

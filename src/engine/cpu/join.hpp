@@ -183,7 +183,7 @@ public:
 		return rows.size();
 	}
 	size_t MemoryUsage() const;
-	//! "tree", or "cells: .."
+	//! What there is by now: boxes, or a tree, cells, areas
 	std::string Describe() const;
 	double CellSeconds() const {
 		return cell_seconds;
