@@ -1035,8 +1035,7 @@ bool DeviceProbe::NextChunk(SpatialProbe &probe) {
 }
 
 void DeviceProbe::Finalize() {
-	bool waits = join.IsAwaited();
-	if (filling && !waits) {
+	if (filling && !join.IsAwaited()) {
 		filling->Launch();
 	}
 	vector<unique_ptr<DeviceTile>> tiles;
