@@ -21,7 +21,7 @@
 namespace vibespatial {
 
 //! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-7-" VIBESPATIAL_VERSION
+#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-8-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {

@@ -78,8 +78,36 @@ bool ShapeRows::ArePoints(const uint8_t *wkb) {
 	return type == vibe::WKB_POINT || type == vibe::WKB_MULTIPOINT;
 }
 
+void WkbLayout::Read(size_t number, const JoinRow *rows) {
+	auto &part = parts[number];
+	for (size_t i = Begin(number); i < End(number); i++) {
+		auto &row = rows[i];
+		if (!row.data) {
+			numbers[i] = vibe::WkbRow {static_cast<uint32_t>(part.bytes), 0};
+			continue;
+		}
+		part.has_large = part.has_large || row.size > ShapeRows::LARGE_WKB_BYTES;
+		if (!ShapeRows::IsForDevice(row.data, row.size)) {
+			numbers[i] = vibe::WkbRow {static_cast<uint32_t>(part.bytes), vibe::WkbRow::PRESENT};
+			part.packed.push_back(static_cast<uint32_t>(i));
+			continue;
+		}
+		part.has_points = part.has_points || ShapeRows::ArePoints(row.data);
+		if (part.last_bytes + row.size > STEP_BYTES) {
+			part.cuts.push_back(i);
+			part.last_bytes = 0;
+		}
+		numbers[i] = vibe::WkbRow {static_cast<uint32_t>(part.bytes), row.size};
+		part.bytes += row.size;
+		part.last_bytes += row.size;
+	}
+}
+
 void ShapeRows::Clear(Memory memory_p) {
 	memory = std::move(memory_p);
+	if (memory) {
+		own_blocks.clear();
+	}
 	blocks.clear();
 	rows.clear();
 	packed.clear();
@@ -112,16 +140,6 @@ void ShapeRows::AddWkb(const uint8_t *wkb, size_t size) {
 	wkb_bytes += size;
 	has_points = has_points || ArePoints(wkb);
 	has_large = has_large || size > LARGE_WKB_BYTES;
-}
-
-void ShapeRows::Move(const Memory &to) {
-	for (size_t number = 0; number < blocks.size(); number++) {
-		uint8_t *const block = to(number);
-		const size_t end = number + 1 == blocks.size() ? used - number * BLOCK_BYTES : BLOCK_BYTES;
-		std::memcpy(block, blocks[number], end);
-		blocks[number] = block;
-	}
-	own_blocks.clear();
 }
 
 void ShapeRows::AddPacked() {

@@ -12,6 +12,7 @@
 #include "engine/uninitialized.hpp"
 #include "vibe/shape_build.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -61,8 +62,6 @@ public:
 	typedef std::function<uint8_t *(size_t block)> Memory;
 	//! Without rows. The memory is for those that come now.
 	void Clear(Memory memory = nullptr);
-	//! Brings what is in memory of our own to another
-	void Move(const Memory &to);
 	void AddNothing() {
 		rows.push_back(vibe::WkbRow {0, 0});
 	}
@@ -93,6 +92,10 @@ public:
 	const uint8_t *Block(size_t number) const {
 		return blocks[number];
 	}
+	//! In memory of our own, which a device cannot read
+	bool IsOwn(size_t number) const {
+		return number < own_blocks.size() && blocks[number] == own_blocks[number].get();
+	}
 	//! Rows whose shapes are in `packed`, in ascending order
 	const std::vector<uint32_t> &PackedRows() const {
 		return packed_rows;
@@ -113,8 +116,45 @@ private:
 	bool has_large = false;
 };
 
+//! How the rows of a build side go to a device. Its parts can be read by any threads, before there is a device.
+class WkbLayout {
+public:
+	static constexpr size_t ROWS_PER_PART = 1024;
+	//! What is copied at once
+	static constexpr size_t STEP_BYTES = 2 << 20;
+
+	//! Consecutive rows
+	struct Part {
+		//! Of WKB that the device reads; in the last step
+		size_t bytes = 0;
+		size_t last_bytes = 0;
+		//! Rows that another step begins with, where the part is more than one
+		std::vector<size_t> cuts;
+		//! Rows that the CPU packs
+		std::vector<uint32_t> packed;
+		bool has_points = false;
+		bool has_large = false;
+	};
+
+	explicit WkbLayout(size_t rows) : numbers(rows), parts((rows + ROWS_PER_PART - 1) / ROWS_PER_PART) {
+	}
+	//! `rows`: those of the whole build side
+	void Read(size_t part, const JoinRow *rows);
+	size_t Begin(size_t part) const {
+		return part * ROWS_PER_PART;
+	}
+	size_t End(size_t part) const {
+		return std::min(numbers.size(), (part + 1) * ROWS_PER_PART);
+	}
+
+	//! Of each row, from the beginning of its part on: WKB, or PRESENT for those that the CPU packs
+	UninitializedVector<vibe::WkbRow> numbers;
+	std::vector<Part> parts;
+};
+
 //! The rows of a build side: the tree over them, and what they are. All belongs to someone else.
 struct GpuRows {
+	//! Null where the device is to pack it, over the boxes
 	const BoxTree *tree = nullptr;
 	//! By item of the tree: rows, then the parts of those that have several
 	const UninitializedVector<vibe::Box> *boxes = nullptr;
@@ -123,6 +163,8 @@ struct GpuRows {
 	//! The bytes of all rows; or points, NaN for those that meet nothing
 	const JoinRow *wkb = nullptr;
 	const vibe::Vec2 *points = nullptr;
+	//! Of the bytes, all of its parts read
+	const WkbLayout *layout = nullptr;
 	//! Packs a row that the device does not read, or could not
 	std::function<void(size_t row, PackedShapes &shapes)> pack;
 	//! What each brings to the limit of a distance, or null
@@ -136,8 +178,8 @@ public:
 
 	virtual bool HasRows() const = 0;
 	virtual bool HasCells() const = 0;
-	//! Throws GpuError
-	virtual void SetRows(const GpuRows &rows, Parallel &parallel) = 0;
+	//! Both throw GpuError. `tree_times`: of the tree, where the device packs it.
+	virtual void SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) = 0;
 	virtual void SetCells(const CellIndex::Pieces &cells, size_t rows, Parallel &parallel) = 0;
 	//! On the device
 	virtual uint64_t Bytes() const = 0;

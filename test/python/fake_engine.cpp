@@ -79,6 +79,25 @@ static void LoseDevice() {
 	}
 }
 
+static PackedBoxes Pack(const vibe::Box *boxes, size_t count, GpuTimes &times) {
+	if (Wants("failure")) {
+		throw GpuError("the fake device fell off");
+	}
+	Serial serial;
+	BoxTree tree(boxes, count, serial);
+	times.bytes_to_device = count * sizeof(vibe::Box);
+	times.kernel_ms = 1;
+	PackedBoxes packed;
+	packed.ids = tree.Ids();
+	if (Wants("nonsense")) {
+		packed.ids.push_back(0);
+		return packed;
+	}
+	packed.nodes.resize(tree.NodeCount());
+	std::memcpy(packed.nodes.data(), tree.Nodes(), tree.NodeCount() * sizeof(vibe::PackedNode));
+	return packed;
+}
+
 class FakeBuild : public GpuBuild {
 public:
 	bool HasRows() const override {
@@ -90,12 +109,22 @@ public:
 	uint64_t Bytes() const override {
 		return 1000;
 	}
-	void SetRows(const GpuRows &rows, Parallel &) override {
+	void SetRows(const GpuRows &rows, Parallel &, GpuTimes &tree_times) override {
 		if (Wants("failed rows")) {
 			throw GpuError("the fake device takes no rows");
 		}
-		nodes.assign(rows.tree->Nodes(), rows.tree->Nodes() + rows.tree->NodeCount() * vibe::NODE_FLOATS);
-		ids.assign(rows.tree->Ids().begin(), rows.tree->Ids().end());
+		std::unique_ptr<BoxTree> made;
+		if (!rows.tree) {
+			auto packed = Pack(rows.boxes->data(), rows.boxes->size(), tree_times);
+			try {
+				made = std::make_unique<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
+			} catch (const std::exception &error) {
+				throw GpuError(error.what());
+			}
+		}
+		const BoxTree &tree = made ? *made : *rows.tree;
+		nodes.assign(tree.Nodes(), tree.Nodes() + tree.NodeCount() * vibe::NODE_FLOATS);
+		ids.assign(tree.Ids().begin(), tree.Ids().end());
 		boxes.assign(rows.boxes->begin(), rows.boxes->end());
 		part_row = *rows.part_row;
 		if (rows.points) {
@@ -656,22 +685,7 @@ public:
 		throw GpuError("not here");
 	}
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &, GpuTimes &times) override {
-		if (Wants("failure")) {
-			throw GpuError("the fake device fell off");
-		}
-		Serial serial;
-		BoxTree tree(boxes, count, serial);
-		times.bytes_to_device = count * sizeof(vibe::Box);
-		times.kernel_ms = 1;
-		PackedBoxes packed;
-		packed.ids = tree.Ids();
-		if (Wants("nonsense")) {
-			packed.ids.push_back(0);
-			return packed;
-		}
-		packed.nodes.resize(tree.NodeCount());
-		std::memcpy(packed.nodes.data(), tree.Nodes(), tree.NodeCount() * sizeof(vibe::PackedNode));
-		return packed;
+		return Pack(boxes, count, times);
 	}
 	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override {
 		std::lock_guard<std::mutex> guard(lock);

@@ -29,7 +29,8 @@ print(json.dumps(results, default=str))
 """
 
 TABLES = ["CREATE TABLE boxes AS SELECT ST_MakeEnvelope(i, 0, i + 1, 1) AS g FROM range(300) t(i)",
-          "CREATE TABLE points AS SELECT ST_Point(i / 2, 0.5) AS g FROM range(1000) t(i)"]
+          # No points, which would ask no tree
+          "CREATE TABLE points AS SELECT ST_MakeLine(ST_Point(i / 2, 0.4), ST_Point(i / 2, 0.6)) AS g FROM range(1000) t(i)"]
 JOIN = "SELECT count(*) FROM points p JOIN boxes b ON ST_Intersects(p.g, b.g)"
 PAIRS = [[900]]
 EVENTS = ("SELECT kernel, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() "
@@ -388,7 +389,7 @@ CIRCLES = ("CREATE TABLE circles AS SELECT ST_Buffer(ST_Point(i % 50, i // 50), 
 WAITING = {
     "join": (TABLES, JOIN),
     "pairs": ([PAIRED], "SELECT count(*) FROM paired WHERE ST_Intersects(p, q)"),
-    "neighbours": (TABLES, "SELECT count(*) FROM vibe_knn('points', 'FROM points', 2)"),
+    "neighbours": ([PAIRED], "SELECT count(*) FROM vibe_knn('SELECT p FROM paired', 'SELECT p FROM paired', 2)"),
     "union": ([CIRCLES], "SELECT ST_Union_Agg(g) FROM circles"),
     "warm": ([], "FROM vibe_ensure_warm(60)"),
     "mode": ([], "SET vibe_execution_mode = 'gpu'"),

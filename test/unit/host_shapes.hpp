@@ -39,21 +39,23 @@ struct HostShapes {
 		Run(from.packed, leave_empty);
 	}
 	void Make(const GpuRows &from) {
+		auto &layout = *from.layout;
+		rows.assign(layout.numbers.begin(), layout.numbers.end());
 		wkb.clear();
-		rows.clear();
 		std::vector<uint32_t> odd;
-		for (size_t i = 0; i < from.count; i++) {
-			auto &row = from.wkb[i];
-			rows.push_back(vibe::WkbRow {static_cast<uint32_t>(wkb.size()), 0});
-			has_large = has_large || (row.data && row.size > ShapeRows::LARGE_WKB_BYTES);
-			if (row.data && ShapeRows::IsForDevice(row.data, row.size)) {
-				wkb.insert(wkb.end(), row.data, row.data + row.size);
-				rows[i].size = row.size;
-				has_points = has_points || ShapeRows::ArePoints(row.data);
-			} else if (row.data) {
-				rows[i].size = vibe::WkbRow::PRESENT;
-				odd.push_back(static_cast<uint32_t>(i));
+		for (size_t number = 0; number < layout.parts.size(); number++) {
+			auto &part = layout.parts[number];
+			const auto at = static_cast<uint32_t>(wkb.size());
+			wkb.resize(at + part.bytes);
+			for (size_t i = layout.Begin(number); i < layout.End(number); i++) {
+				rows[i].begin += at;
+				if (rows[i].size != vibe::WkbRow::PRESENT && rows[i].size > 0) {
+					std::copy_n(from.wkb[i].data, rows[i].size, wkb.data() + rows[i].begin);
+				}
 			}
+			odd.insert(odd.end(), part.packed.begin(), part.packed.end());
+			has_points = has_points || part.has_points;
+			has_large = has_large || part.has_large;
 		}
 		views.assign(from.count, vibe::ShapeView {});
 		Run({}, false);

@@ -30,6 +30,9 @@ static constexpr idx_t POINT_ROWS = 32 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t PAIRED_POINT_ROWS = 16 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_BYTES = 16 << 20;
+//! Of those that wait for the device to come up: each takes the driver a tenth of a millisecond, one after the other, which nothing
+//! hides by then
+static constexpr idx_t WAITING_SHAPE_ROWS = 4 * SHAPE_ROWS;
 //! Of a thread's tiles that wait for the device to come up
 static constexpr idx_t MAX_WAITING_BYTES = 32 << 20;
 //! Tiles that are too large for the device are halved so often
@@ -246,9 +249,15 @@ void DeviceBuild::Prepare() {
 		auto &op = join.op;
 		// Not the same in any two processes: no data can be made to clash
 		static const uint64_t seed = (uint64_t(std::random_device()()) << 32) ^ std::random_device()();
-		constexpr idx_t ROWS_PER_STEP = 1024;
+		constexpr idx_t ROWS_PER_STEP = vibespatial::WkbLayout::ROWS_PER_PART;
 		auto rows = build.Count();
 		vector<vibespatial::BuildKey> keys((rows + ROWS_PER_STEP - 1) / ROWS_PER_STEP);
+		// What needs no device and looks at every row, too
+		vibespatial::GpuRows exported;
+		build.Index().ExportRows(exported);
+		if (!exported.points) {
+			layout = make_uniq<vibespatial::WkbLayout>(rows);
+		}
 		parallel.For(keys.size(), [&](size_t step) {
 			ContentHash hash(seed);
 			for (idx_t i = step * ROWS_PER_STEP; i < MinValue<idx_t>(rows, (step + 1) * ROWS_PER_STEP); i++) {
@@ -261,6 +270,9 @@ void DeviceBuild::Prepare() {
 				}
 			}
 			keys[step] = hash.Key();
+			if (layout) {
+				layout->Read(step, exported.wkb);
+			}
 		});
 		ContentHash all(seed);
 		for (auto &part : keys) {
@@ -277,6 +289,9 @@ void DeviceBuild::Prepare() {
 		join.Wait();
 		device_build = join.decision.engine->FindBuild(key);
 		join.was_resident = join.was_resident || device_build != nullptr;
+		if (device_build && device_build->HasRows()) {
+			layout.reset();
+		}
 		if (!device_build) {
 			device_build = join.decision.engine->NewBuild();
 		}
@@ -304,11 +319,18 @@ void DeviceBuild::PrepareRows() {
 	if (device_build->HasRows()) {
 		return;
 	}
-	build.Index().Tree(); // by all threads that ask
 	Run(row_work, [&](Parallel &parallel) {
+		auto begin = std::chrono::system_clock::now();
 		vibespatial::GpuRows rows;
 		build.Index().ExportRows(rows);
-		device_build->SetRows(rows, parallel);
+		rows.layout = layout.get();
+		vibespatial::GpuTimes tree_times;
+		device_build->SetRows(rows, parallel, tree_times);
+		layout.reset();
+		if (!rows.tree) {
+			build.NoteDeviceTree(rows.boxes->size(), tree_times);
+		}
+		join.AddStep(*join.decision.engine, "build side to device", begin, std::chrono::system_clock::now());
 		join.decision.engine->KeepBuild(key, device_build);
 	});
 }
@@ -423,7 +445,7 @@ bool DeviceTile::IsFull() const {
 	if (!has_room) {
 		return count > 0;
 	}
-	return kind == Kind::SHAPES ? count >= SHAPE_ROWS || bytes >= SHAPE_BYTES : count >= PointRows();
+	return kind == Kind::SHAPES ? count >= max_shapes || bytes >= SHAPE_BYTES : count >= PointRows();
 }
 
 //! Rows that wait for their pairs should stay in the processor's cache meanwhile
@@ -481,9 +503,14 @@ void DeviceTile::Begin(const JoinRow *rows, idx_t begin, idx_t end) {
 		points = own_points.data();
 		return;
 	}
+	max_shapes = !tile && join.IsAwaited() ? WAITING_SHAPE_ROWS : SHAPE_ROWS;
+	if (!tile) {
+		shapes.Clear();
+		return;
+	}
 	shapes.Clear([this](size_t block) -> uint8_t * {
 		try {
-			return tile ? tile->Block(block) : nullptr;
+			return tile->Block(block);
 		} catch (const GpuError &error) {
 			join.Fail(error);
 			return nullptr;
@@ -671,8 +698,6 @@ void DeviceTile::Launch() {
 			if (kind == Kind::POINTS) {
 				memcpy(tile->Points(PointRows()), points, count * sizeof(vibe::Vec2));
 				points = tile->Points(PointRows());
-			} else {
-				shapes.Move([&](size_t block) { return tile->Block(block); });
 			}
 		}
 		prepared = true;

@@ -46,6 +46,8 @@ private:
 	const Work cell_work;
 	const Work row_work;
 	vibespatial::BuildKey key;
+	//! Until they are on the device
+	unique_ptr<vibespatial::WkbLayout> layout;
 	std::shared_ptr<vibespatial::GpuBuild> device_build;
 };
 
@@ -228,6 +230,7 @@ private:
 	vector<string> odd_wkb;
 	//! Of all shapes
 	idx_t bytes = 0;
+	idx_t max_shapes = 0;
 	std::vector<double> limits;
 	//! That the device would not know
 	vector<uint32_t> cpu_rows;

@@ -71,6 +71,12 @@ void IndexDispatch::EndEvent(DispatchEvent &event, const char *actual, double mi
 	last = event;
 }
 
+void IndexDispatch::NoteDevice(idx_t boxes, const vibespatial::GpuTimes &times) {
+	auto event = BeginEvent(boxes);
+	AddTimes(event, times);
+	EndEvent(event, "gpu", times.wait_ms + times.to_device_ms + times.kernel_ms);
+}
+
 void IndexDispatch::NoteIndex(idx_t rows, double milliseconds) {
 	auto event = BeginEvent(rows);
 	EndEvent(event, "cpu", milliseconds);

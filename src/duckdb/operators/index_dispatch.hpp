@@ -23,6 +23,8 @@ public:
 	//! Where a device was decided for: the whole tree, or that of a part of the build side; any thread, several at a time. In mode
 	//! auto the CPU does what the device cannot; in mode gpu that is an IOException.
 	std::unique_ptr<vibespatial::BoxTree> Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel);
+	//! The device has packed it for itself alone
+	void NoteDevice(idx_t boxes, const vibespatial::GpuTimes &times);
 	//! Where it was not: the CPU engine has indexed so many rows, with a tree or without one
 	void NoteIndex(idx_t rows, double milliseconds);
 

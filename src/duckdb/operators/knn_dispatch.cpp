@@ -13,11 +13,10 @@ using vibespatial::GpuTimes;
 
 static constexpr const char *OPERATOR = "VIBE_KNN";
 static constexpr const char *KERNEL = "knn";
-static constexpr const char *NEEDS = "knn_points";
 
 KnnDispatch::KnnDispatch(ClientContext &context)
     : OperatorDispatch(context, OPERATOR), begin(std::chrono::steady_clock::now()), event(NewEvent(KERNEL)) {
-	StartDevice(KERNEL, NEEDS);
+	StartDevice(KERNEL, KERNEL);
 }
 
 KnnDispatch::~KnnDispatch() {
@@ -57,7 +56,7 @@ void KnnDispatch::Decide(const vibespatial::KnnIndex &index, idx_t left_rows, ui
 		if (!decision.engine) {
 			throw GpuError("no GPU engine is open");
 		}
-		event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds(NEEDS));
+		event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds(KERNEL));
 		GpuTimes times;
 		points = decision.engine->KnnPoints(index.Tree().Nodes(), index.Tree().Ids(), index.Leaves(), parallel, times);
 		AddTimes(event, times); // nobody searches yet

@@ -55,16 +55,22 @@ void SpatialBuild::Load(vibespatial::Parallel &parallel) {
 }
 
 //! As one thread would have scanned them: a device knows a build side by its rows in their order
-void SpatialBuild::Order(vector<BuildRun> runs) {
+void SpatialBuild::Order(vector<BuildRun> runs, vibespatial::Parallel &parallel) {
 	std::sort(runs.begin(), runs.end(), [](const BuildRun &a, const BuildRun &b) {
 		return a.batch != b.batch ? a.batch < b.batch : a.first < b.first;
 	});
-	vibespatial::UninitializedVector<data_ptr_t> ordered;
-	ordered.reserve(locations.size());
+	vector<idx_t> begins;
+	idx_t count = 0;
 	for (auto &run : runs) {
-		auto first = locations.begin() + NumericCast<int64_t>(run.first);
-		ordered.insert(ordered.end(), first, first + NumericCast<int64_t>(run.count));
+		begins.push_back(count);
+		count += run.count;
 	}
+	D_ASSERT(count == locations.size());
+	vibespatial::UninitializedVector<data_ptr_t> ordered(count);
+	// Each about a row group
+	parallel.For(runs.size(), [&](size_t run) {
+		std::copy_n(locations.data() + runs[run].first, runs[run].count, ordered.data() + begins[run]);
+	});
 	locations = std::move(ordered);
 }
 
@@ -73,7 +79,7 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	auto begin = std::chrono::steady_clock::now();
 	Load(parallel);
 	if (for_device && !runs.empty()) {
-		Order(std::move(runs));
+		Order(std::move(runs), parallel);
 	}
 	auto count = locations.size();
 	bool has_limits = op.limit_column != DConstants::INVALID_INDEX;
@@ -88,6 +94,7 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 			}
 		}
 	});
+	index_dispatch = dispatch;
 	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits), ThreadCount(context),
 	                             CancelPoll(context));
 	index->ExpectPoints(expected_probes);
@@ -99,7 +106,8 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 		    [&dispatch](const vibe::Box *boxes, size_t box_count, vibespatial::Parallel &threads) {
 			    return dispatch.Build(boxes, box_count, threads);
 		    },
-		    [&dispatch] { return !dispatch.DeviceIsComing(); });
+		    // One that looks for pairs packs it for itself, with the rows
+		    [&dispatch, for_device] { return !for_device && !dispatch.DeviceIsComing(); });
 	}
 	vibespatial::Beside both(parallel, std::move(beside));
 	index->Build(both);

@@ -62,6 +62,10 @@ public:
 	//! `beside`: what a thread may do with the rows in the meantime.
 	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
 	           bool for_device, vector<BuildRun> runs = {}, std::function<void()> beside = nullptr);
+	//! The device has packed the tree for itself alone
+	void NoteDeviceTree(idx_t boxes, const vibespatial::GpuTimes &times) {
+		index_dispatch->NoteDevice(boxes, times);
+	}
 	//! Counts memory that grew while probing
 	void CountMemory();
 
@@ -89,13 +93,14 @@ public:
 	vector<uint32_t> groups;
 
 private:
-	void Order(vector<BuildRun> runs);
+	void Order(vector<BuildRun> runs, vibespatial::Parallel &parallel);
 
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
 	unique_ptr<TupleDataCollection> rows;
 	vibespatial::UninitializedVector<data_ptr_t> locations;
 	RowFlags &matched;
+	optional_ptr<IndexDispatch> index_dispatch;
 	unique_ptr<vibespatial::JoinIndex> index;
 	CountedMemory memory;
 	mutex memory_lock;

@@ -305,13 +305,15 @@ void JoinIndex::ReadAreas(UninitializedVector<Box> &boxes) {
 void JoinIndex::Build(Parallel &parallel) {
 	const size_t count = rows.size();
 	UninitializedVector<Box> boxes(count);
-	uint64_t most_vertices = 0;
-	for (auto &row : rows) {
-		most_vertices += row.data ? row.size / (2 * sizeof(double)) : 0;
-	}
-	// What the probe side is, is not known yet: where it may cost much to be wrong, the first points tell
-	if (only_relate && !keep_boxes && count <= MAX_ROWS_WITH_SHAPES && AreasPay(most_vertices, TREE_COST_PER_POINT)) {
-		area_scan = AreaScan::Build(rows, parallel);
+	if (only_relate && !keep_boxes && count <= MAX_ROWS_WITH_SHAPES) {
+		uint64_t most_vertices = 0;
+		for (auto &row : rows) {
+			most_vertices += row.data ? row.size / (2 * sizeof(double)) : 0;
+		}
+		// What the probe side is, is not known yet: where it may cost much to be wrong, the first points tell
+		if (AreasPay(most_vertices, TREE_COST_PER_POINT)) {
+			area_scan = AreaScan::Build(rows, parallel);
+		}
 	}
 	if (area_scan) {
 		ReadAreas(boxes);
@@ -320,7 +322,7 @@ void JoinIndex::Build(Parallel &parallel) {
 		ReadRows(boxes, parallel);
 	}
 	if (build_tree) {
-		tree = can_build_tree() ? build_tree(boxes.data(), boxes.size(), parallel) : nullptr;
+		tree = builds_tree_now() ? build_tree(boxes.data(), boxes.size(), parallel) : nullptr;
 	} else if (!area_scan) {
 		tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	}
@@ -508,7 +510,7 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 }
 
 void JoinIndex::ExportRows(GpuRows &result) const {
-	result.tree = tree.get();
+	result.tree = ready_tree.load(std::memory_order_acquire);
 	result.boxes = &item_boxes;
 	result.part_row = &part_row;
 	result.count = rows.size();

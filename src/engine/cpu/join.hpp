@@ -125,13 +125,13 @@ public:
 
 	//! Bytes that Build() will take for so many rows, about
 	static size_t EstimateMemory(size_t rows);
-	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes. Where it cannot do so in Build(), it is left to
-	//! the first row that asks for it.
+	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes. Where it should not do so in Build(), it is left
+	//! to the first row that asks for it.
 	typedef std::function<std::unique_ptr<BoxTree>(const vibe::Box *boxes, size_t count, Parallel &parallel)>
 	    TreeBuilder;
-	void SetTreeBuilder(TreeBuilder builder, std::function<bool()> can_build) {
+	void SetTreeBuilder(TreeBuilder builder, std::function<bool()> now) {
 		build_tree = std::move(builder);
-		can_build_tree = std::move(can_build);
+		builds_tree_now = std::move(now);
 	}
 	//! Reads all rows and builds the tree. Points that are expected by then are prepared for: where the areas are read for them, the
 	//! tree is left to the first row that asks for it. Throws GeometryError.
@@ -154,7 +154,7 @@ public:
 	void KeepForDevice() {
 		keep_boxes = true;
 	}
-	//! All rows for a device, once they are built and have their tree
+	//! All rows for a device, once they are built; with the tree if it is there
 	void ExportRows(struct GpuRows &result) const;
 	//! Built by the threads that ask, if it is not there
 	const BoxTree &Tree();
@@ -231,7 +231,7 @@ private:
 
 	vibe::Box bounds = vibe::Box::Empty();
 	TreeBuilder build_tree;
-	std::function<bool()> can_build_tree;
+	std::function<bool()> builds_tree_now;
 	std::unique_ptr<BoxTree> tree;
 	std::atomic<const BoxTree *> ready_tree {nullptr};
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows

@@ -401,7 +401,17 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 		const auto build = engine.NewBuild();
 		GpuRows rows;
 		index.ExportRows(rows);
-		build->SetRows(rows, parallel);
+		WkbLayout layout(rows.count);
+		if (!rows.points) {
+			parallel.For(layout.parts.size(), [&](size_t part) { layout.Read(part, rows.wkb); });
+			rows.layout = &layout;
+		}
+		// Packed by the host, or by the device
+		GpuTimes tree_times;
+		if (mix % 3 == 0) {
+			rows.tree = nullptr;
+		}
+		build->SetRows(rows, parallel, tree_times);
 		const auto expected = OnCpu(index, probes, by_probe ? probe_limits.data() : nullptr);
 		std::vector<uint64_t> counts(index.RowCount());
 		std::vector<bool> found(count);

@@ -70,6 +70,16 @@ public:
 	void Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream, void **arguments);
 	//! Of this thread, the device that the engine works on
 	void UseDevice();
+	//! The packed tree over these boxes, EMPTY ones left out, on the device
+	struct DeviceTree {
+		size_t items = 0;
+		size_t node_count = 0;
+		rmm::device_buffer boxes;
+		rmm::device_buffer ids;
+		rmm::device_buffer nodes;
+	};
+	DeviceTree PackTree(const vibe::Box *boxes, size_t count, DeviceStream &stream, DeviceMemory &held,
+	                    Parallel &parallel, GpuTimes &times);
 
 private:
 	friend class DeviceOverlayMachine;

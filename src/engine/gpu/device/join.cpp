@@ -61,7 +61,7 @@ public:
 		return bytes;
 	}
 
-	void SetRows(const GpuRows &rows, Parallel &parallel) override {
+	void SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) override {
 		std::lock_guard<std::mutex> guard(lock);
 		if (has_rows) {
 			return;
@@ -69,13 +69,21 @@ public:
 		engine.UseDevice();
 		auto lease = engine.Streams().Take();
 		stream = &*lease;
-		const auto &source = *rows.tree;
 		tree = vibe::TreeView {};
-		tree.items = static_cast<uint32_t>(source.Count());
 		tree.rows = static_cast<uint32_t>(rows.count);
-		tree.nodes = Copy(source.Nodes(), source.NodeCount() * vibe::NODE_FLOATS, parallel);
-		tree.ids = reinterpret_cast<const vibe::i32 *>(Copy(source.Ids().data(), source.Count(), parallel));
-		tree.boxes = Copy(rows.boxes->data(), rows.boxes->size(), parallel);
+		if (rows.tree) {
+			const auto &source = *rows.tree;
+			tree.items = static_cast<uint32_t>(source.Count());
+			tree.nodes = Copy(source.Nodes(), source.NodeCount() * vibe::NODE_FLOATS, parallel);
+			tree.ids = reinterpret_cast<const vibe::i32 *>(Copy(source.Ids().data(), source.Count(), parallel));
+			tree.boxes = Copy(rows.boxes->data(), rows.boxes->size(), parallel);
+		} else {
+			auto made = engine.PackTree(rows.boxes->data(), rows.boxes->size(), *stream, *memory, parallel, tree_times);
+			tree.items = static_cast<uint32_t>(made.items);
+			tree.nodes = Keep<float>(std::move(made.nodes));
+			tree.ids = Keep<vibe::i32>(std::move(made.ids));
+			tree.boxes = Keep<Box>(std::move(made.boxes));
+		}
 		tree.part_row = Copy(rows.part_row->data(), rows.part_row->size(), parallel);
 		limits = rows.limits ? Copy(rows.limits, rows.count, parallel) : nullptr;
 		if (rows.points) {
@@ -127,6 +135,12 @@ private:
 		buffers.push_back(memory->Allocate(std::max<size_t>(size, 8), stream->View()));
 		bytes += buffers.back().size();
 		return buffers.back().data();
+	}
+	template <class T>
+	const T *Keep(rmm::device_buffer buffer) {
+		bytes += buffer.size();
+		buffers.push_back(std::move(buffer));
+		return At<T>(buffers.back());
 	}
 	template <class T>
 	const T *Copy(const T *from, size_t count, Parallel &parallel) {

@@ -13,6 +13,7 @@ using vibe::ShapeView;
 using vibe::WkbRow;
 
 static_assert(ShapeRows::BLOCK_BYTES == PinnedBlocks::BLOCK_BYTES, "blocks are there before a query asks");
+static_assert(WkbLayout::STEP_BYTES == CopySlots::SLOT_BYTES, "a step goes through a slot");
 
 //! WKB of a build side that is on the device at the same time
 static constexpr size_t GROUP_BYTES = 256ull << 20;
@@ -51,7 +52,12 @@ void DeviceShapes::Upload(const ShapeRows &rows, size_t first, size_t count_p, G
 	// A load of whole words may begin before the bytes that it is for, and end behind
 	auto *bytes = Temporary<vibe::u8>(" wkb", wkb_bytes + 8);
 	for (size_t at = 0; at < wkb_bytes; at += BLOCK) {
-		CopyPinned(stream, bytes + at, rows.Block(first_block + at / BLOCK), std::min(BLOCK, wkb_bytes - at));
+		const size_t block = first_block + at / BLOCK, size = std::min(BLOCK, wkb_bytes - at);
+		if (rows.IsOwn(block)) {
+			stream.CopyToDevice(bytes + at, rows.Block(block), size);
+		} else {
+			CopyPinned(stream, bytes + at, rows.Block(block), size);
+		}
 	}
 	auto *numbers = static_cast<WkbRow *>(stream.Pinned(pinned, std::max<size_t>(count * sizeof(WkbRow), 1)));
 	for (size_t i = 0; i < count; i++) {
@@ -148,62 +154,38 @@ void CudaEngine::ReadShapes(const ShapeRows &rows, PackedShapes &result, std::ve
 
 namespace {
 
-//! Consecutive rows of a build side: what the device is to make of them, and where their WKB goes
-struct BuildPart {
-	size_t begin = 0;
-	size_t end = 0;
-	//! Of WKB, and where it begins: `numbers` count from there
-	size_t bytes = 0;
-	size_t at = 0;
-	//! The rows that are copied together, by the first
-	std::vector<size_t> steps;
-	//! Those that the CPU packs
-	std::vector<uint32_t> packed;
-	bool has_points = false;
-	bool has_large = false;
-
-	void Read(const GpuRows &rows, WkbRow *numbers) {
-		size_t step_at = 0;
-		for (size_t i = begin; i < end; i++) {
-			auto &row = rows.wkb[i];
-			const bool for_device = row.data && ShapeRows::IsForDevice(row.data, row.size);
-			has_points = has_points || (for_device && ShapeRows::ArePoints(row.data));
-			has_large = has_large || (row.data && row.size > ShapeRows::LARGE_WKB_BYTES);
-			if (steps.empty() || (for_device && bytes + row.size - step_at > CopySlots::SLOT_BYTES)) {
-				steps.push_back(i);
-				step_at = bytes;
-			}
-			numbers[i] = WkbRow {static_cast<uint32_t>(bytes), for_device ? row.size : 0};
-			bytes += numbers[i].size;
-			if (row.data && !for_device) {
-				numbers[i].size = WkbRow::PRESENT;
-				packed.push_back(static_cast<uint32_t>(i));
-			}
-		}
-	}
-};
-
 //! Parts whose WKB is on the device at the same time
 class BuildGroup {
 public:
 	BuildGroup(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows, Parallel &parallel,
-	           BuildPart *parts, size_t part_count, WkbRow *all_numbers)
-	    : engine(engine), stream(stream), memory(memory), rows(rows), parallel(parallel), first(parts[0].begin),
-	      count(parts[part_count - 1].end - first), numbers(all_numbers + first) {
-		for (size_t i = 0; i < part_count; i++) {
-			auto &part = parts[i];
-			part.at = bytes;
-			bytes += part.bytes;
+	           size_t begin, size_t end)
+	    : engine(engine), stream(stream), memory(memory), rows(rows), parallel(parallel),
+	      first(rows.layout->Begin(begin)), count(rows.layout->End(end - 1) - first), numbers(count) {
+		auto &layout = *rows.layout;
+		std::vector<size_t> begins;
+		size_t step_bytes = 0;
+		for (size_t number = begin; number < end; number++) {
+			auto &part = layout.parts[number];
+			// Small ones go together
+			if (steps.empty() || !part.cuts.empty() || step_bytes + part.bytes > WkbLayout::STEP_BYTES) {
+				steps.push_back(layout.Begin(number) - first);
+				step_bytes = 0;
+			}
+			for (auto row : part.cuts) {
+				steps.push_back(row - first);
+			}
+			step_bytes = part.cuts.empty() ? step_bytes + part.bytes : part.last_bytes;
 			for (auto row : part.packed) {
 				packed.push_back(static_cast<uint32_t>(row - first));
 			}
-			for (auto row : part.steps) {
-				steps.push_back(row - first);
-			}
+			begins.push_back(bytes);
+			bytes += part.bytes;
 		}
-		parallel.For(part_count, [&](size_t i) {
-			for (size_t row = parts[i].begin; row < parts[i].end; row++) {
-				all_numbers[row].begin += static_cast<uint32_t>(parts[i].at);
+		parallel.For(begins.size(), [&](size_t i) {
+			for (size_t row = layout.Begin(begin + i); row < layout.End(begin + i); row++) {
+				auto &number = numbers[row - first];
+				number = layout.numbers[row];
+				number.begin += static_cast<uint32_t>(begins[i]);
 			}
 		});
 	}
@@ -254,7 +236,7 @@ private:
 		if (number_memory.size() == 0) {
 			number_memory = memory.Allocate(count * sizeof(WkbRow), stream.View());
 		}
-		stream.CopyToDevice(number_memory.data(), numbers, count * sizeof(WkbRow), parallel);
+		stream.CopyToDevice(number_memory.data(), numbers.data(), count * sizeof(WkbRow), parallel);
 	}
 	//! Without `to` they are only counted
 	Counters Run(const rmm::device_buffer &wkb, const ShapeView *shapes, void *to, uint64_t capacity, ShapeView *views,
@@ -312,7 +294,7 @@ private:
 	const size_t first;
 	const size_t count;
 	//! Of the rows from the first on
-	WkbRow *const numbers;
+	UninitializedVector<WkbRow> numbers;
 	size_t bytes = 0;
 	std::vector<size_t> steps;
 	std::vector<uint32_t> packed;
@@ -325,15 +307,8 @@ private:
 const ShapeView *MakeShapes(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows,
                             Parallel &parallel, const std::function<void *(size_t bytes)> &allocate, bool &has_points,
                             bool &has_large) {
-	constexpr size_t ROWS_PER_PART = 16384;
 	auto *views = static_cast<ShapeView *>(allocate(rows.count * sizeof(ShapeView)));
-	UninitializedVector<WkbRow> numbers(rows.count);
-	std::vector<BuildPart> parts((rows.count + ROWS_PER_PART - 1) / ROWS_PER_PART);
-	parallel.For(parts.size(), [&](size_t i) {
-		parts[i].begin = i * ROWS_PER_PART;
-		parts[i].end = std::min(rows.count, (i + 1) * ROWS_PER_PART);
-		parts[i].Read(rows, numbers.data());
-	});
+	auto &parts = rows.layout->parts;
 	for (size_t begin = 0, end; begin < parts.size(); begin = end) {
 		size_t bytes = 0;
 		for (end = begin; end < parts.size() && (end == begin || bytes + parts[end].bytes <= GROUP_BYTES); end++) {
@@ -341,8 +316,7 @@ const ShapeView *MakeShapes(CudaEngine &engine, DeviceStream &stream, DeviceMemo
 			has_points = has_points || parts[end].has_points;
 			has_large = has_large || parts[end].has_large;
 		}
-		BuildGroup(engine, stream, memory, rows, parallel, parts.data() + begin, end - begin, numbers.data())
-		    .Make(views, allocate);
+		BuildGroup(engine, stream, memory, rows, parallel, begin, end).Make(views, allocate);
 	}
 	return views;
 }
