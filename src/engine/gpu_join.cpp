@@ -103,6 +103,23 @@ void WkbLayout::Read(size_t number, const JoinRow *rows) {
 	}
 }
 
+void WkbLayout::MakeGroups(Parallel &parallel) {
+	std::vector<size_t> begins(parts.size());
+	for (size_t i = 0; i < parts.size(); i++) {
+		if (groups.empty() || groups.back().bytes + parts[i].bytes > GROUP_BYTES) {
+			groups.push_back(Group {i, i, 0});
+		}
+		begins[i] = groups.back().bytes;
+		groups.back().bytes += parts[i].bytes;
+		groups.back().end = i + 1;
+	}
+	parallel.For(parts.size(), [&](size_t part) {
+		for (size_t row = Begin(part); row < End(part); row++) {
+			numbers[row].begin += static_cast<uint32_t>(begins[part]);
+		}
+	});
+}
+
 void ShapeRows::Clear(Memory memory_p) {
 	memory = std::move(memory_p);
 	if (memory) {

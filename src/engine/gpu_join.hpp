@@ -116,10 +116,12 @@ private:
 	bool has_large = false;
 };
 
-//! How the rows of a build side go to a device. Its parts can be read by any threads, before there is a device.
+//! How the rows of a build side go to a device: in groups, whose WKB is there at the same time. All of it is known before there is a
+//! device.
 class WkbLayout {
 public:
 	static constexpr size_t ROWS_PER_PART = 1024;
+	static constexpr size_t GROUP_BYTES = 256 << 20;
 	//! What is copied at once
 	static constexpr size_t STEP_BYTES = 2 << 20;
 
@@ -136,10 +138,19 @@ public:
 		bool has_large = false;
 	};
 
+	//! Parts that go together, and their WKB
+	struct Group {
+		size_t begin;
+		size_t end;
+		size_t bytes;
+	};
+
 	explicit WkbLayout(size_t rows) : numbers(rows), parts((rows + ROWS_PER_PART - 1) / ROWS_PER_PART) {
 	}
-	//! `rows`: those of the whole build side
+	//! Any part by any thread; `rows`: those of the whole build side
 	void Read(size_t part, const JoinRow *rows);
+	//! When all are read
+	void MakeGroups(Parallel &parallel);
 	size_t Begin(size_t part) const {
 		return part * ROWS_PER_PART;
 	}
@@ -147,9 +158,10 @@ public:
 		return std::min(numbers.size(), (part + 1) * ROWS_PER_PART);
 	}
 
-	//! Of each row, from the beginning of its part on: WKB, or PRESENT for those that the CPU packs
+	//! Of each row, from the beginning of its group on: WKB, or PRESENT for those that the CPU packs
 	UninitializedVector<vibe::WkbRow> numbers;
 	std::vector<Part> parts;
+	std::vector<Group> groups;
 };
 
 //! The rows of a build side: the tree over them, and what they are. All belongs to someone else.
@@ -163,7 +175,7 @@ struct GpuRows {
 	//! The bytes of all rows; or points, NaN for those that meet nothing
 	const JoinRow *wkb = nullptr;
 	const vibe::Vec2 *points = nullptr;
-	//! Of the bytes, all of its parts read
+	//! Of the bytes
 	const WkbLayout *layout = nullptr;
 	//! Packs a row that the device does not read, or could not
 	std::function<void(size_t row, PackedShapes &shapes)> pack;

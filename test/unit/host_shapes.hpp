@@ -43,16 +43,17 @@ struct HostShapes {
 		rows.assign(layout.numbers.begin(), layout.numbers.end());
 		wkb.clear();
 		std::vector<uint32_t> odd;
-		for (size_t number = 0; number < layout.parts.size(); number++) {
-			auto &part = layout.parts[number];
+		for (auto &group : layout.groups) {
 			const auto at = static_cast<uint32_t>(wkb.size());
-			wkb.resize(at + part.bytes);
-			for (size_t i = layout.Begin(number); i < layout.End(number); i++) {
+			wkb.resize(at + group.bytes);
+			for (size_t i = layout.Begin(group.begin); i < layout.End(group.end - 1); i++) {
 				rows[i].begin += at;
 				if (rows[i].size != vibe::WkbRow::PRESENT && rows[i].size > 0) {
 					std::copy_n(from.wkb[i].data, rows[i].size, wkb.data() + rows[i].begin);
 				}
 			}
+		}
+		for (auto &part : layout.parts) {
 			odd.insert(odd.end(), part.packed.begin(), part.packed.end());
 			has_points = has_points || part.has_points;
 			has_large = has_large || part.has_large;

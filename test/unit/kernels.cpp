@@ -1238,6 +1238,84 @@ struct ShapeComparison {
 	}
 };
 
+TEST_CASE("kernels: where the rows of a build side go", "[kernels]") {
+	// Of one buffer, of which rows are as much as they say: types decide, and sizes
+	std::vector<uint8_t> polygon(ShapeRows::MAX_WKB_BYTES + 1), collection(100), point(21);
+	polygon[0] = collection[0] = point[0] = 1;
+	polygon[1] = 3;
+	collection[1] = 7;
+	point[1] = 1;
+	std::mt19937 random(17);
+	std::vector<JoinRow> rows;
+	std::vector<uint32_t> expect_packed;
+	size_t expect_bytes = 0;
+	for (uint32_t i = 0; i < 60000; i++) {
+		const auto kind = random() % 100;
+		// Long stretches of small rows, and of large ones
+		const uint32_t size = i / 7000 % 2 == 0 ? 93 : static_cast<uint32_t>(ShapeRows::MAX_WKB_BYTES - random() % 100);
+		if (kind == 0) {
+			rows.push_back(JoinRow {nullptr, 0});
+		} else if (kind == 1) {
+			rows.push_back(JoinRow {collection.data(), 100});
+			expect_packed.push_back(i);
+		} else if (kind == 2 && i > 50000) {
+			rows.push_back(JoinRow {polygon.data(), static_cast<uint32_t>(polygon.size())});
+			expect_packed.push_back(i);
+		} else if (kind == 3 && i < 1000) {
+			rows.push_back(JoinRow {point.data(), 21});
+			expect_bytes += 21;
+		} else {
+			rows.push_back(JoinRow {polygon.data(), size});
+			expect_bytes += size;
+		}
+	}
+	WkbLayout layout(rows.size());
+	REQUIRE(layout.parts.size() == 59);
+	// In any order
+	for (size_t i = 0; i < layout.parts.size(); i++) {
+		layout.Read(i * 17 % 59, rows.data());
+	}
+	Serial serial;
+	layout.MakeGroups(serial);
+	REQUIRE(layout.groups.size() == 2);
+	REQUIRE(layout.groups[0].begin == 0);
+	REQUIRE(layout.groups[0].end == layout.groups[1].begin);
+	REQUIRE(layout.groups[1].end == 59);
+	REQUIRE(layout.groups[0].bytes + layout.groups[1].bytes == expect_bytes);
+	std::vector<uint32_t> packed;
+	size_t wrong = 0, cuts = 0;
+	for (auto &group : layout.groups) {
+		wrong += group.bytes > WkbLayout::GROUP_BYTES;
+		size_t at = 0;
+		for (size_t number = group.begin; number < group.end; number++) {
+			auto &part = layout.parts[number];
+			size_t step = 0, next_cut = 0;
+			const size_t part_at = at;
+			for (size_t i = layout.Begin(number); i < layout.End(number); i++) {
+				if (next_cut < part.cuts.size() && part.cuts[next_cut] == i) {
+					next_cut++;
+					step = 0;
+				}
+				const auto row = layout.numbers[i];
+				const bool is_packed = row.size == vibe::WkbRow::PRESENT;
+				wrong += row.begin != at;
+				wrong += !is_packed && row.size != rows[i].size;
+				at += is_packed ? 0 : row.size;
+				step += is_packed ? 0 : row.size;
+				wrong += step > WkbLayout::STEP_BYTES;
+			}
+			wrong += next_cut != part.cuts.size() || part.last_bytes != step || part.bytes != at - part_at;
+			wrong += part.has_points != (number == 0) || part.has_large != (at - part_at > 100000 || number >= 49);
+			cuts += part.cuts.size();
+			packed.insert(packed.end(), part.packed.begin(), part.packed.end());
+		}
+		wrong += at != group.bytes;
+	}
+	REQUIRE(wrong == 0);
+	REQUIRE(cuts > 100);
+	REQUIRE(packed == expect_packed);
+}
+
 TEST_CASE("kernels: shapes from WKB are the CPU's", "[kernels]") {
 	const auto column = RandomColumn(15, 2000);
 	std::vector<std::string> wkb;

@@ -274,6 +274,9 @@ void DeviceBuild::Prepare() {
 				layout->Read(step, exported.wkb);
 			}
 		});
+		if (layout) {
+			layout->MakeGroups(parallel);
+		}
 		ContentHash all(seed);
 		for (auto &part : keys) {
 			all.Add(part.low);

@@ -404,6 +404,7 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 		WkbLayout layout(rows.count);
 		if (!rows.points) {
 			parallel.For(layout.parts.size(), [&](size_t part) { layout.Read(part, rows.wkb); });
+			layout.MakeGroups(parallel);
 			rows.layout = &layout;
 		}
 		// Packed by the host, or by the device

@@ -15,9 +15,6 @@ using vibe::WkbRow;
 static_assert(ShapeRows::BLOCK_BYTES == PinnedBlocks::BLOCK_BYTES, "blocks are there before a query asks");
 static_assert(WkbLayout::STEP_BYTES == CopySlots::SLOT_BYTES, "a step goes through a slot");
 
-//! WKB of a build side that is on the device at the same time
-static constexpr size_t GROUP_BYTES = 256ull << 20;
-
 static void Launch(CudaEngine &engine, DeviceStream &stream, const vibe::u8 *wkb, const WkbRow *rows, uint32_t count,
                    const ShapeView *packed, ShapeMemory shapes, uint32_t leave_empty, ShapeView *views, vibe::u32 *left,
                    vibe::u64 *left_count) {
@@ -154,17 +151,17 @@ void CudaEngine::ReadShapes(const ShapeRows &rows, PackedShapes &result, std::ve
 
 namespace {
 
-//! Parts whose WKB is on the device at the same time
+//! A group of a layout becomes shapes
 class BuildGroup {
 public:
 	BuildGroup(CudaEngine &engine, DeviceStream &stream, DeviceMemory &memory, const GpuRows &rows, Parallel &parallel,
-	           size_t begin, size_t end)
+	           const WkbLayout::Group &group)
 	    : engine(engine), stream(stream), memory(memory), rows(rows), parallel(parallel),
-	      first(rows.layout->Begin(begin)), count(rows.layout->End(end - 1) - first), numbers(count) {
+	      first(rows.layout->Begin(group.begin)), count(rows.layout->End(group.end - 1) - first), bytes(group.bytes),
+	      numbers(rows.layout->numbers.data() + first) {
 		auto &layout = *rows.layout;
-		std::vector<size_t> begins;
 		size_t step_bytes = 0;
-		for (size_t number = begin; number < end; number++) {
+		for (size_t number = group.begin; number < group.end; number++) {
 			auto &part = layout.parts[number];
 			// Small ones go together
 			if (steps.empty() || !part.cuts.empty() || step_bytes + part.bytes > WkbLayout::STEP_BYTES) {
@@ -178,23 +175,14 @@ public:
 			for (auto row : part.packed) {
 				packed.push_back(static_cast<uint32_t>(row - first));
 			}
-			begins.push_back(bytes);
-			bytes += part.bytes;
 		}
-		parallel.For(begins.size(), [&](size_t i) {
-			for (size_t row = layout.Begin(begin + i); row < layout.End(begin + i); row++) {
-				auto &number = numbers[row - first];
-				number = layout.numbers[row];
-				number.begin += static_cast<uint32_t>(begins[i]);
-			}
-		});
 	}
 
 	void Make(ShapeView *views, const std::function<void *(size_t bytes)> &allocate) {
 		auto wkb = memory.Allocate(bytes + 8, stream.View());
 		auto left = memory.Allocate(count * sizeof(uint32_t), stream.View());
 		Write(static_cast<char *>(wkb.data()));
-		CopyNumbers();
+		CopyNumbers(numbers);
 		// Counted first: no more memory is kept than they need
 		auto counted = Run(wkb, nullptr, nullptr, 0, views, left);
 		const uint64_t capacity = counted.used;
@@ -232,11 +220,11 @@ private:
 			});
 		});
 	}
-	void CopyNumbers() {
+	void CopyNumbers(const WkbRow *from) {
 		if (number_memory.size() == 0) {
 			number_memory = memory.Allocate(count * sizeof(WkbRow), stream.View());
 		}
-		stream.CopyToDevice(number_memory.data(), numbers.data(), count * sizeof(WkbRow), parallel);
+		stream.CopyToDevice(number_memory.data(), from, count * sizeof(WkbRow), parallel);
 	}
 	//! Without `to` they are only counted
 	Counters Run(const rmm::device_buffer &wkb, const ShapeView *shapes, void *to, uint64_t capacity, ShapeView *views,
@@ -276,13 +264,11 @@ private:
 		}
 		view_memory = memory.Allocate(views.size() * sizeof(ShapeView), stream.View());
 		stream.CopyToDevice(view_memory.data(), views.data(), views.size() * sizeof(ShapeView), parallel);
-		for (size_t i = 0; i < count; i++) {
-			numbers[i].size = WkbRow::PRESENT;
-		}
+		std::vector<WkbRow> asked(count, WkbRow {0, WkbRow::PRESENT});
 		for (size_t i = 0; i < packed.size(); i++) {
-			numbers[packed[i]] = WkbRow {static_cast<uint32_t>(i), WkbRow::PACKED};
+			asked[packed[i]] = WkbRow {static_cast<uint32_t>(i), WkbRow::PACKED};
 		}
-		CopyNumbers();
+		CopyNumbers(asked.data());
 		return static_cast<const ShapeView *>(view_memory.data());
 	}
 
@@ -293,9 +279,9 @@ private:
 	Parallel &parallel;
 	const size_t first;
 	const size_t count;
+	const size_t bytes;
 	//! Of the rows from the first on
-	UninitializedVector<WkbRow> numbers;
-	size_t bytes = 0;
+	const WkbRow *const numbers;
 	std::vector<size_t> steps;
 	std::vector<uint32_t> packed;
 	rmm::device_buffer number_memory;
@@ -308,15 +294,12 @@ const ShapeView *MakeShapes(CudaEngine &engine, DeviceStream &stream, DeviceMemo
                             Parallel &parallel, const std::function<void *(size_t bytes)> &allocate, bool &has_points,
                             bool &has_large) {
 	auto *views = static_cast<ShapeView *>(allocate(rows.count * sizeof(ShapeView)));
-	auto &parts = rows.layout->parts;
-	for (size_t begin = 0, end; begin < parts.size(); begin = end) {
-		size_t bytes = 0;
-		for (end = begin; end < parts.size() && (end == begin || bytes + parts[end].bytes <= GROUP_BYTES); end++) {
-			bytes += parts[end].bytes;
-			has_points = has_points || parts[end].has_points;
-			has_large = has_large || parts[end].has_large;
-		}
-		BuildGroup(engine, stream, memory, rows, parallel, begin, end).Make(views, allocate);
+	for (auto &part : rows.layout->parts) {
+		has_points = has_points || part.has_points;
+		has_large = has_large || part.has_large;
+	}
+	for (auto &group : rows.layout->groups) {
+		BuildGroup(engine, stream, memory, rows, parallel, group).Make(views, allocate);
 	}
 	return views;
 }
