@@ -73,6 +73,10 @@ void IndexDispatch::EndEvent(DispatchEvent &event, const char *actual, double mi
 
 void IndexDispatch::NoteDevice(idx_t boxes, const vibespatial::GpuTimes &times) {
 	auto event = BeginEvent(boxes);
+	if (!IsForDevice()) {
+		event.selected = ToText(ExecutionMode::GPU);
+		event.reason = "the GPU looks for the pairs";
+	}
 	AddTimes(event, times);
 	EndEvent(event, "gpu", times.wait_ms + times.to_device_ms + times.kernel_ms);
 }

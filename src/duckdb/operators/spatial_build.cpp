@@ -102,13 +102,12 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 		index->KeepForDevice();
 	}
 	if (dispatch.IsForDevice()) {
-		index->SetTreeBuilder(
-		    [&dispatch](const vibe::Box *boxes, size_t box_count, vibespatial::Parallel &threads) {
-			    return dispatch.Build(boxes, box_count, threads);
-		    },
-		    // One that looks for pairs packs it for itself, with the rows
-		    [&dispatch, for_device] { return !for_device && !dispatch.DeviceIsComing(); });
+		index->SetTreeBuilder([&dispatch](const vibe::Box *boxes, size_t box_count, vibespatial::Parallel &threads) {
+			return dispatch.Build(boxes, box_count, threads);
+		});
 	}
+	// A device that looks for pairs packs one for itself, with the rows
+	index->SetLeaveTree([&dispatch, for_device] { return for_device || dispatch.DeviceIsComing(); });
 	vibespatial::Beside both(parallel, std::move(beside));
 	index->Build(both);
 	both.Finish();

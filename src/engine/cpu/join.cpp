@@ -321,8 +321,10 @@ void JoinIndex::Build(Parallel &parallel) {
 	} else {
 		ReadRows(boxes, parallel);
 	}
-	if (build_tree) {
-		tree = builds_tree_now() ? build_tree(boxes.data(), boxes.size(), parallel) : nullptr;
+	if (leave_tree && leave_tree()) {
+		tree = nullptr;
+	} else if (build_tree) {
+		tree = build_tree(boxes.data(), boxes.size(), parallel);
 	} else if (!area_scan) {
 		tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	}

@@ -125,13 +125,15 @@ public:
 
 	//! Bytes that Build() will take for so many rows, about
 	static size_t EstimateMemory(size_t rows);
-	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes. Where it should not do so in Build(), it is left
-	//! to the first row that asks for it.
+	//! Packs the tree in place of the CPU engine; a tree that holds the same boxes
 	typedef std::function<std::unique_ptr<BoxTree>(const vibe::Box *boxes, size_t count, Parallel &parallel)>
 	    TreeBuilder;
-	void SetTreeBuilder(TreeBuilder builder, std::function<bool()> now) {
+	void SetTreeBuilder(TreeBuilder builder) {
 		build_tree = std::move(builder);
-		builds_tree_now = std::move(now);
+	}
+	//! Asked by Build(), when the rows are read: shall the tree be left to the first row that asks for it?
+	void SetLeaveTree(std::function<bool()> leave) {
+		leave_tree = std::move(leave);
 	}
 	//! Reads all rows and builds the tree. Points that are expected by then are prepared for: where the areas are read for them, the
 	//! tree is left to the first row that asks for it. Throws GeometryError.
@@ -231,7 +233,7 @@ private:
 
 	vibe::Box bounds = vibe::Box::Empty();
 	TreeBuilder build_tree;
-	std::function<bool()> builds_tree_now;
+	std::function<bool()> leave_tree;
 	std::unique_ptr<BoxTree> tree;
 	std::atomic<const BoxTree *> ready_tree {nullptr};
 	//! Items of the tree are rows, and after those the parts of rows that have several: these are their rows
