@@ -330,7 +330,8 @@ void DeviceBuild::PrepareRows() {
 		vibespatial::GpuTimes tree_times;
 		device_build->SetRows(rows, parallel, tree_times);
 		layout.reset();
-		if (!rows.tree) {
+		// Not where another query has brought the same rows meanwhile
+		if (tree_times.bytes_to_device > 0) {
 			build.NoteDeviceTree(rows.boxes->size(), tree_times);
 		}
 		join.AddStep(*join.decision.engine, "build side to device", begin, std::chrono::system_clock::now());

@@ -230,6 +230,7 @@ private:
 	vector<string> odd_wkb;
 	//! Of all shapes
 	idx_t bytes = 0;
+	//! The tile is full with so many
 	idx_t max_shapes = 0;
 	std::vector<double> limits;
 	//! That the device would not know
