@@ -10,7 +10,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 options=(-DCMAKE_BUILD_TYPE=Release -DBUILD_SHELL=0 -DBUILD_UNITTESTS=0
 	"-DBUILD_EXTENSIONS=core_functions;parquet" -DENABLE_JEMALLOC=OFF -DEXTENSION_STATIC_BUILD=1
-	"-DOVERRIDE_GIT_DESCRIBE=v$version-0-g$source_id" "-DDUCKDB_EXPLICIT_PLATFORM=$platform")
+	# The version alone is what extensions are checked against; 1.5 takes the commit from the third, 2.0 from the second
+	"-DDUCKDB_EXPLICIT_VERSION=v$version" "-DGIT_COMMIT_HASH=$source_id" "-DOVERRIDE_GIT_DESCRIBE=v$version-0-g$source_id"
+	"-DDUCKDB_EXPLICIT_PLATFORM=$platform")
 
 case "$(uname -m)" in
 aarch64) host=linux_arm64 ;;

@@ -8,6 +8,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         source        DuckDB's source distribution
         cli           the DuckDB command line shell
         python        the interpreter of the environment the Python tests run in
+        duckdb-wheel  DuckDB's Python package, as a file (--python cp312: for another Python)
         bench-python  the interpreter of the environment the benchmarks run in
         spatial       DuckDB's own spatial extension, as the tests take it
         cuda          the folder of what the GPU plug-in is built from and runs with: CUDA headers, RMM, CCCL, NVRTC
@@ -133,6 +134,14 @@ def locked(use, target, python=PYTHON_TAG, duckdb=None):
     if not found:
         raise Failure(f"deps.lock has nothing for the use {use}" + (f" with DuckDB {duckdb}" if duckdb else ""))
     return list(found.values())
+
+
+def is_locked(use, name, duckdb):
+    """Whether deps.lock has that package for a use with that version of DuckDB; spatial and the shell are not there for all."""
+    try:
+        return any(entry.name == name for entry in locked(use, host_platform(), duckdb=duckdb))
+    except Failure:
+        return False
 
 
 @contextlib.contextmanager
@@ -324,20 +333,35 @@ def environment(use, target, duckdb=None):
     return python
 
 
+def duckdb_wheel(target, version, python):
+    entries, options = wheel_options("test", target, python, version)
+    (path,) = download([entry for entry in entries if entry.name == "duckdb"], *options)
+    return path
+
+
+def cli(target, version):
+    if not is_locked("cli", "duckdb-cli", version):
+        having = [other for other in duckdbs() if is_locked("cli", "duckdb-cli", other)]
+        raise Failure(f"the package index has no shell of DuckDB {version}: use the Python package duckdb=={version}, "
+                      f"or the shell of DuckDB {', '.join(having)} (DUCKDB={having[0]})")
+    return unpacked("cli", target, version) / "duckdb_cli" / "duckdb"
+
+
 def spatial(target, version):
     folder = environment("test", target, version).parent.parent
     found = folder.glob(f"lib/python*/site-packages/duckdb_extension_spatial/extensions/v{version}/spatial.duckdb_extension")
     for path in found:
         return path
-    raise Failure(f"deps.lock has no spatial for DuckDB {version}")
+    raise Failure(f"the package index has no spatial for DuckDB {version}")
 
 
 def main():
     finders = {
         "prefix": prefix,
         "source": lambda target, version: source(version),
-        "cli": lambda target, version: unpacked("cli", target, version) / "duckdb_cli" / "duckdb",
+        "cli": cli,
         "python": lambda target, version: environment("test", target, version),
+        "duckdb-wheel": lambda target, version: duckdb_wheel(target, version, arguments.python),
         "bench-python": lambda target, _: environment("bench", target),
         "spatial": spatial,
         "cuda": lambda target, _: unpacked("cuda", target),
@@ -348,6 +372,7 @@ def main():
     parser.add_argument("what", choices=list(finders), metavar="WHAT")
     parser.add_argument("--duckdb", choices=list(duckdbs()), default=next(iter(duckdbs())))
     parser.add_argument("--platform", choices=["linux_amd64", "linux_arm64"])
+    parser.add_argument("--python", default=PYTHON_TAG)
     arguments = parser.parse_args()
     try:
         if sys.version_info < (3, 11):

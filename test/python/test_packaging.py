@@ -2,15 +2,12 @@
 import os
 import re
 import subprocess
-import sys
 
 import duckdb
 import pytest
 
+import fetch
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-import fetch  # noqa: E402
 
 
 def test_footer(extension):

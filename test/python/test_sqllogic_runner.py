@@ -12,14 +12,11 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from conftest import ROOT, VERSION_BUILD
+
 SELFTEST = ROOT / "test" / "sqllogic" / "selftest"
-RUNNER = pathlib.Path(
-    os.environ.get("VIBESPATIAL_SQLLOGIC", ROOT / "build" / "release" / "test" / "vibespatial_sqllogic")
-)
-EXTENSION = pathlib.Path(
-    os.environ.get("VIBESPATIAL_EXTENSION", ROOT / "build" / "release" / "vibespatial.duckdb_extension")
-)
+RUNNER = pathlib.Path(os.environ.get("VIBESPATIAL_SQLLOGIC", VERSION_BUILD / "test" / "vibespatial_sqllogic"))
+EXTENSION = pathlib.Path(os.environ.get("VIBESPATIAL_EXTENSION", VERSION_BUILD / "vibespatial.duckdb_extension"))
 
 pytestmark = pytest.mark.skipif(not RUNNER.exists(), reason=f"no runner at {RUNNER}")
 needs_extension = pytest.mark.skipif(not EXTENSION.exists(), reason=f"no extension at {EXTENSION}")
