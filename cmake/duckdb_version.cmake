@@ -5,7 +5,7 @@
 
 # The headers of PREFIX with its archives as one group, which lists every archive of DuckDB itself and those named after the prefix.
 function(vibespatial_duckdb_archives NAME PREFIX)
-	file(GLOB archives ${PREFIX}/lib/libduckdb_*.a)
+	file(GLOB archives CONFIGURE_DEPENDS ${PREFIX}/lib/libduckdb_*.a)
 	list(FILTER archives EXCLUDE REGEX "generated_extension_loader")
 	list(APPEND archives ${ARGN})
 	add_library(${NAME} INTERFACE)

@@ -298,19 +298,30 @@ def prebuilt(folder, version, target):
     return prefix
 
 
+def whole(prefix, duckdb, target):
+    """A prefix that somebody else or an older recipe made, with all that this one makes."""
+    missing = [name for name in duckdb.targets if not (prefix / "lib" / f"lib{name}.a").exists()]
+    if missing == ["duckdb_loadable_extensions"]:
+        say(f"adding what loads extensions to {prefix.name}")
+        run([HERE / "complete_prefix.sh", source(duckdb.version), target, prefix])
+    elif missing:
+        raise Failure(f"{prefix} lacks {', '.join(missing)}")
+    return prefix
+
+
 def prefix(target, version):
     (entry,) = locked("source", "any", duckdb=version)
+    duckdb = duckdbs()[version]
     folder = os.environ.get("VIBESPATIAL_PREBUILT")
     if folder:
-        return prebuilt(folder, version, target)
-    duckdb = duckdbs()[version]
+        return whole(prebuilt(folder, version, target), duckdb, target)
     inputs = " ".join([entry.digest, duckdb.source_id, *duckdb.targets]).encode()
     recipe = hashlib.sha256(inputs + (HERE / "build_duckdb.sh").read_bytes()).hexdigest()[:12]
     built = cache() / f"duckdb-{version}-{target}-{recipe}"
     if not built.exists():
         others = [path for path in cache().glob(f"duckdb-{version}-{target}-????????????") if path.is_dir()]
         if others:
-            return max(others, key=lambda path: path.stat().st_mtime)
+            return whole(max(others, key=lambda path: path.stat().st_mtime), duckdb, target)
         run([HERE / "build_duckdb.sh", source(version), version, duckdb.source_id, target, built, *duckdb.targets])
     return built
 
