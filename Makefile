@@ -4,58 +4,66 @@ SHELL := /bin/bash
 HOST := $(subst aarch64,linux_arm64,$(subst x86_64,linux_amd64,$(shell uname -m)))
 PLATFORM ?= $(HOST)
 BUILD := $(if $(filter $(HOST),$(PLATFORM)),build/release,build/$(PLATFORM))
-EXTENSION := $(BUILD)/vibespatial.duckdb_extension
+# The versions of DuckDB: DUCKDB=2.0.0 is that one alone. Without it all are built and tested, and the first is run.
+VERSIONS := $(shell sed -n 's/^\([0-9][^ ]*\) .*/\1/p' scripts/duckdb.versions)
+override DUCKDB := $(or $(DUCKDB),$(VERSIONS))
+ONE := $(firstword $(DUCKDB))
+EXTENSION := $(BUILD)/v$(ONE)/vibespatial.duckdb_extension
 FETCH := python3 scripts/fetch.py
+BUILD_ALL := DUCKDB="$(DUCKDB)" scripts/build.sh $(PLATFORM) $(BUILD)
+BUILD_ONE := DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) $(BUILD)
+TEST := python3 scripts/run_tests.py $(BUILD) $(DUCKDB:%=--duckdb %)
 .DEFAULT_GOAL := all
 
 .PHONY: all
-all: ## build the extension and the tests (PLATFORM=linux_amd64 or linux_arm64 cross builds)
-	@scripts/build.sh $(PLATFORM) $(BUILD)
+all: ## build the extension and the tests, for every version of DuckDB or for DUCKDB=2.0.0 (PLATFORM=linux_amd64 or linux_arm64 cross builds)
+	@$(BUILD_ALL)
 
 .PHONY: demo
 demo: extension ## answer a question on the data in data/, in the DuckDB shell
-	@scripts/demo.sh $(EXTENSION)
+	@scripts/demo.sh $(ONE) $(EXTENSION)
 
 .PHONY: extension
-extension: ## build the extension alone
-	@scripts/build.sh $(PLATFORM) $(BUILD) vibespatial
+extension: ## build the extension alone, for the first version of DuckDB or for DUCKDB=2.0.0
+	@$(BUILD_ONE) extension
 
 .PHONY: test
-test: all ## run all tests: unit, SQL and Python
-	@python3 scripts/run_tests.py $(BUILD) unit sql python
+test: all ## run all tests: unit, SQL and Python, with every version of DuckDB or with DUCKDB=2.0.0
+	@$(TEST) unit sql python
 
 .PHONY: unit
 unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
 ifdef SANITIZE
-	@scripts/build.sh $(PLATFORM) build/sanitize vibespatial_unit -DVIBESPATIAL_SANITIZE=ON
+	@DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) build/sanitize vibespatial_unit -DVIBESPATIAL_SANITIZE=ON
 	@python3 scripts/run_tests.py build/sanitize unit
 else
-	@python3 scripts/run_tests.py $(BUILD) unit
+	@$(TEST) unit
 endif
 
 .PHONY: sqltest
 sqltest: all ## run the SQL tests
-	@python3 scripts/run_tests.py $(BUILD) sql
+	@$(TEST) sql
 
 .PHONY: pytest
 pytest: all ## run the Python tests (ARGS="-k name" goes to pytest)
-	@python3 scripts/run_tests.py $(BUILD) python -- $(ARGS)
+	@$(TEST) python -- $(ARGS)
 
 .PHONY: shell
-shell: extension ## open the DuckDB shell with the extension loaded
-	@cli=$$($(FETCH) cli) && $$cli -unsigned -cmd "LOAD '$(EXTENSION)'"
+shell: extension ## open the DuckDB shell with the extension loaded (DuckDB 1.5.5: 2.0.0 has no shell that can be pinned)
+	@cli=$$($(FETCH) cli --duckdb $(ONE)) && $$cli -unsigned -cmd "LOAD '$(EXTENSION)'"
 
 .PHONY: install
-install: all ## put the extension and its GPU plug-in where LOAD vibespatial finds them
-	@cli=$$($(FETCH) cli) && $$cli -unsigned -init /dev/null -c "FORCE INSTALL '$(EXTENSION)'" \
+install: ## put the extension and its GPU plug-in where LOAD vibespatial finds them in DuckDB 1.5.5
+	@$(BUILD_ONE)
+	@cli=$$($(FETCH) cli --duckdb $(ONE)) && $$cli -unsigned -init /dev/null -c "FORCE INSTALL '$(EXTENSION)'" \
 		&& path=$$($$cli -unsigned -init /dev/null -noheader -list -c \
 			"SELECT install_path FROM duckdb_extensions() WHERE extension_name = 'vibespatial'") \
 		&& if [ -d $(BUILD)/vibespatial ]; then rm -rf "$${path%/*}/vibespatial" && cp -r $(BUILD)/vibespatial "$${path%/*}/"; fi \
 		&& echo "installed: start duckdb with -unsigned, then LOAD vibespatial"
 
 .PHONY: bundle
-bundle: all ## make a folder and tarball that run on a bare machine (PLATFORM=...)
-	@scripts/bundle.sh $(PLATFORM) $(BUILD)
+bundle: all ## make a folder and tarball that run on a bare machine, with every version of DuckDB (PLATFORM=..., BUNDLE_PYTHON=cp312 adds DuckDB's Python modules)
+	@scripts/bundle.sh $(PLATFORM) $(BUILD) $(DUCKDB)
 
 .PHONY: bench
 bench: bench-scalar bench-joins bench-overlay ## run all benchmarks beside the peers

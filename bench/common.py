@@ -13,7 +13,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS = "vibespatial"
 ENGINES = [OURS, "spatial", "SedonaDB", "GeoPandas"]
-EXTENSION = ROOT / "build" / "release" / "vibespatial.duckdb_extension"
+EXTENSION = ROOT / "build" / "release" / "v1.5.5" / "vibespatial.duckdb_extension"  # the one that `spatial` is there for
 FILES = {
     "cities": "cities500_geonames.parquet",
     "countries": "ne10m_countries.parquet",

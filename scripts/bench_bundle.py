@@ -54,7 +54,9 @@ def pack(folder, tarball, options):
 def ours(work, arguments):
     inner = work / FOLDER
     (inner / "bench").mkdir(parents=True)
-    shutil.copy(arguments.build / "vibespatial.duckdb_extension", inner)
+    # The version that the peers have: spatial is there for no other
+    (version,) = {entry.version for entry in fetch.locked("peers", arguments.platform, arguments.python) if entry.name == "duckdb"}
+    shutil.copy(arguments.build / f"v{version}" / "vibespatial.duckdb_extension", inner)
     if (arguments.build / "vibespatial").is_dir():
         # As bundle.sh does: CUDA's compilers are on a machine with a device
         shutil.copytree(arguments.build / "vibespatial", inner / "vibespatial",

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Fetches the DuckDB prefix, configures where that is new, and builds.
+# Fetches the DuckDB prefixes, configures where they are new, and builds.
 # usage: build.sh PLATFORM BUILD_FOLDER [TARGET] [CMAKE_OPTION...]
+# TARGET is all (the default), extension, or a target of CMake. DUCKDB names the versions of DuckDB that are built for, by default
+# all of scripts/duckdb.versions; those that the folder has already stay as they are.
 set -euo pipefail
 
 platform=$1 build=$2 target=${3:-all}
@@ -43,7 +45,21 @@ else
 	generator=Ninja
 fi
 
-prefix=$(python3 scripts/fetch.py prefix --platform "$platform")
+configured=$(sed -n 's/^VIBESPATIAL_DUCKDB_PREFIXES:STRING=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+known=$(sed -n 's/^\([0-9][^ ]*\) .*/\1/p' scripts/duckdb.versions)
+wanted=${DUCKDB:-$known}
+prefixes=
+for version in $known; do
+	prefix=
+	case " ${wanted//$'\n'/ } " in
+	*" $version "*) prefix=$(python3 scripts/fetch.py prefix --duckdb "$version" --platform "$platform") ;;
+	*) prefix=$(tr ';' '\n' <<<"$configured" | grep -F "/duckdb-$version-" || true) ;;
+	esac
+	prefixes+=${prefix:+${prefixes:+;}$prefix}
+done
+for version in $wanted; do
+	grep -qFx "$version" <<<"$known" || fail "DUCKDB is one of" $known "and not '$version'"
+done
 cuda=
 if [ "${VIBESPATIAL_CUDA:-ON}" != OFF ]; then
 	cuda=$(python3 scripts/fetch.py cuda --platform "$platform")
@@ -52,14 +68,25 @@ if [ "${VIBESPATIAL_CUDA:-ON}" != OFF ]; then
 		options+=("-DVIBESPATIAL_KERNEL_PACK=$PWD/build/release/vibespatial/kernels.pack")
 	fi
 fi
-if ! grep -qsFx "VIBESPATIAL_DUCKDB_PREFIX:PATH=$prefix" "$build/CMakeCache.txt" ||
+if [ "$prefixes" != "$configured" ] ||
 	! grep -qsFx "VIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "$build/CMakeCache.txt"; then
 	mkdir -p "$build"
-	cmake -S . -B "$build" -G "$generator" "-DVIBESPATIAL_DUCKDB_PREFIX=$prefix" "-DVIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "${options[@]}" \
+	cmake -S . -B "$build" -G "$generator" "-DVIBESPATIAL_DUCKDB_PREFIXES:STRING=$prefixes" "-DVIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "${options[@]}" \
 		>"$build/configure.log" 2>&1 || {
 		tail -n 20 "$build/configure.log" >&2
 		rm -f "$build/CMakeCache.txt"
 		fail "configuring failed"
 	}
 fi
-cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "$target"
+targets=()
+case $target in
+all)
+	targets=(all)
+	for version in $wanted; do targets+=("vibespatial-$version" "sqllogic-$version"); done
+	;;
+extension)
+	for version in $wanted; do targets+=("vibespatial-$version"); done
+	;;
+*) targets=("$target") ;;
+esac
+cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}"

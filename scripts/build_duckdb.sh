@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # Builds DuckDB's static archives from its source distribution into a prefix an extension links against.
-# usage: build_duckdb.sh SDIST PLATFORM DESTINATION
+# usage: build_duckdb.sh SDIST VERSION SOURCE_ID PLATFORM DESTINATION TARGET...   (scripts/fetch.py prefix gives them)
 # CXX names the compiler when it is not the default of PLATFORM, JOBS the number of parallel compilers.
 set -euo pipefail
 
-sdist=$1 platform=$2 destination=$3
+sdist=$1 version=$2 source_id=$3 platform=$4 destination=$5
+targets=("${@:6}")
 here=$(cd "$(dirname "$0")" && pwd)
-version=1.5.5
-source_id=d8cdaa33fd
-targets=(duckdb_static dummy_static_extension_loader duckdb_generated_extension_loader
-	core_functions_extension parquet_extension)
 
 options=(-DCMAKE_BUILD_TYPE=Release -DBUILD_SHELL=0 -DBUILD_UNITTESTS=0
 	"-DBUILD_EXTENSIONS=core_functions;parquet" -DENABLE_JEMALLOC=OFF -DEXTENSION_STATIC_BUILD=1
-	"-DOVERRIDE_GIT_DESCRIBE=v$version-0-g$source_id" "-DDUCKDB_EXPLICIT_PLATFORM=$platform")
+	# The version alone is what extensions are checked against; 1.5 takes the commit from the third, 2.0 from the second
+	"-DDUCKDB_EXPLICIT_VERSION=v$version" "-DGIT_COMMIT_HASH=$source_id" "-DOVERRIDE_GIT_DESCRIBE=v$version-0-g$source_id"
+	"-DDUCKDB_EXPLICIT_PLATFORM=$platform")
 
 case "$(uname -m)" in
 aarch64) host=linux_arm64 ;;

@@ -1,17 +1,33 @@
 #!/usr/bin/env bash
-# Puts the extension, the DuckDB shell, the tests and the data into one folder and a tarball of it.
-# usage: bundle.sh PLATFORM BUILD_FOLDER
+# Puts the extensions, the DuckDB shell, the tests and the data into one folder and a tarball of it.
+# usage: bundle.sh PLATFORM BUILD_FOLDER DUCKDB_VERSION...
+# BUNDLE_PYTHON=cp312 adds DuckDB's Python modules of these versions for that Python, in python/v1.5.5 and so on.
 set -euo pipefail
 
 platform=$1 build=$2
+versions=("${@:3}")
 cd "$(dirname "$0")/.."
-cli=$(python3 scripts/fetch.py cli --platform "$platform")
 bundle=build/bundle/$platform
 tarball=build/bundle/vibespatial-$platform.tar.xz
 
 rm -rf "$bundle" "$tarball"
 mkdir -p "$bundle/test"
-cp "$build/vibespatial.duckdb_extension" "$bundle/"
+for version in "${versions[@]}"; do
+	mkdir -p "$bundle/v$version/test"
+	cp "$build/v$version/vibespatial.duckdb_extension" "$bundle/v$version/"
+	cp "$build/v$version/test/vibespatial_sqllogic" "$bundle/v$version/test/"
+	# One folder of plug-ins for all versions: each looks beside itself
+	ln -s ../vibespatial "$bundle/v$version/vibespatial"
+	if cli=$(python3 scripts/fetch.py cli --duckdb "$version" --platform "$platform"); then
+		cp "$cli" "$bundle/v$version/duckdb"
+		chmod +x "$bundle/v$version/duckdb"
+	fi
+	if [ -n "${BUNDLE_PYTHON:-}" ]; then
+		wheel=$(python3 scripts/fetch.py duckdb-wheel --duckdb "$version" --platform "$platform" --python "$BUNDLE_PYTHON")
+		mkdir -p "$bundle/python/v$version"
+		python3 -m zipfile -e "$wheel" "$bundle/python/v$version"
+	fi
+done
 if [ -d "$build/vibespatial" ]; then
 	# With what is a link there, but for CUDA's compilers: a machine with a device has the toolkit or pip's packages
 	mkdir "$bundle/vibespatial"
@@ -24,13 +40,12 @@ if [ -d "$build/vibespatial" ]; then
 	mkdir -p "$bundle/bench"
 	cp bench/cold_start.py "$bundle/bench/"
 fi
-cp "$cli" "$bundle/duckdb"
-cp "$build/test/vibespatial_unit" "$build/test/vibespatial_sqllogic" "$bundle/test/"
+cp "$build/test/vibespatial_unit" "$bundle/test/"
 cp test/device/memory_pressure.py "$bundle/test/"
 cp -r test/sql "$bundle/test/sql"
 cp -r data "$bundle/data"
 cp LICENSE "$bundle/"
 cp scripts/bundle_run.sh "$bundle/run.sh"
-chmod +x "$bundle/run.sh" "$bundle/duckdb"
+chmod +x "$bundle/run.sh"
 XZ_OPT="-T0 -3" tar cJf "$tarball" -C build/bundle --transform "s,^$platform,vibespatial-$platform," "$platform"
 echo "$bundle, $tarball ($(du -m "$tarball" | cut -f1) MiB)"

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Brings the pinned dependencies of deps.lock into a cache outside the clone and prints where they are.
 
-usage: fetch.py WHAT [--platform linux_amd64|linux_arm64]
+usage: fetch.py WHAT [--duckdb VERSION] [--platform linux_amd64|linux_arm64]
 
 WHAT    prefix        DuckDB's headers and static archives, built once from its source distribution, or taken from
                       the tarball in the folder VIBESPATIAL_PREBUILT when that is set
         source        DuckDB's source distribution
         cli           the DuckDB command line shell
         python        the interpreter of the environment the Python tests run in
+        duckdb-wheel  DuckDB's Python package, as a file (--python cp312: for another Python)
         bench-python  the interpreter of the environment the benchmarks run in
         spatial       DuckDB's own spatial extension, as the tests take it
         cuda          the folder of what the GPU plug-in is built from and runs with: CUDA headers, RMM, CCCL, NVRTC
         clang-format, clang-tidy
 
+VERSION is one of scripts/duckdb.versions, by default the first. prefix, source, cli, python and spatial are of that version.
 The cache is the folder VIBESPATIAL_CACHE, by default vibespatial in the user's cache folder.
 Progress goes to standard error; the last thing on standard output is the path asked for.
 """
@@ -31,6 +33,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOCK = HERE / "deps.lock"
+VERSIONS = HERE / "duckdb.versions"
 PYTHON_TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 
 
@@ -68,39 +71,77 @@ def sha256(path):
     return digest.hexdigest()
 
 
+class DuckDB:
+    """One line of duckdb.versions."""
+
+    def __init__(self, line):
+        self.version, self.source_id, *self.targets = line.split()
+
+
+def duckdbs():
+    """The versions of DuckDB that the extension is built for, the default first."""
+    lines = VERSIONS.read_text().splitlines()
+    return {found.version: found for found in map(DuckDB, (line for line in lines if line and not line.startswith("#")))}
+
+
+def python_version(tag):
+    """cp311 as numbers."""
+    return int(tag[2]), int(tag[3:])
+
+
 class Locked:
     """One file of deps.lock."""
 
     def __init__(self, name, version, digest, target, file):
         self.name, self.version, self.digest, self.target, self.file = name, version, digest, target, file
 
-    def fits(self, target, python):
+    def rank(self, target, python):
+        """0 where the file does not fit; of those that do, the highest is the one made for this Python."""
         if self.target not in ("any", target):
-            return False
-        tag = self.file.split("-")[2] if self.file.endswith(".whl") else "py3"
-        return not tag.startswith("cp") or tag == python
+            return 0
+        tag, abi = self.file[:-4].split("-")[-3:-1] if self.file.endswith(".whl") else ("py3", "none")
+        if not tag.startswith("cp"):
+            return 1
+        if tag == python:
+            return 1000
+        # The stable ABI of one Python is there in all later ones
+        fits = abi == "abi3" and python_version(tag) < python_version(python)
+        return python_version(tag)[1] if fits else 0
 
 
-def locked(use, target, python=PYTHON_TAG):
-    """The files of deps.lock for one use on one platform and Python, one of each package."""
-    found, missing, package = [], [], None
+def locked(use, target, python=PYTHON_TAG, duckdb=None):
+    """The files of deps.lock for one use on one platform and Python, one of each package. A use may be that of one version
+    of DuckDB alone: test-2.0.0 is part of test where duckdb is 2.0.0."""
+    found, best = {}, {}
+    package = None
     for line in LOCK.read_text().splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         words = line.split()
         if not line[0].isspace():
-            name, version = words[0].split("==")
-            package = (name, version) if use in words[1].split(",") else None
+            uses = words[1].split(",")
+            package = tuple(words[0].split("==")) if use in uses or f"{use}-{duckdb}" in uses else None
             if package:
-                missing.append(name)
+                found[package], best[package] = None, 0
         elif package:
             entry = Locked(*package, *words)
-            if entry.fits(target, python):
-                found.append(entry)
-                missing.remove(entry.name)
+            rank = entry.rank(target, python)
+            if rank > best[package]:
+                found[package], best[package] = entry, rank
+    missing = [name for (name, _), entry in found.items() if not entry]
     if missing:
         raise Failure(f"deps.lock has no {', '.join(missing)} for {target} and {python}")
-    return found
+    if not found:
+        raise Failure(f"deps.lock has nothing for the use {use}" + (f" with DuckDB {duckdb}" if duckdb else ""))
+    return list(found.values())
+
+
+def is_locked(use, name, duckdb):
+    """Whether deps.lock has that package for a use with that version of DuckDB; spatial and the shell are not there for all."""
+    try:
+        return any(entry.name == name for entry in locked(use, host_platform(), duckdb=duckdb))
+    except Failure:
+        return False
 
 
 @contextlib.contextmanager
@@ -177,9 +218,9 @@ def download(entries, *options):
     return [folder / entry.file for entry in entries]
 
 
-def wheel_options(use, target, python=PYTHON_TAG):
+def wheel_options(use, target, python=PYTHON_TAG, duckdb=None):
     """The wheels of that use, and what pip has to be told to get them."""
-    entries = locked(use, target, python)
+    entries = locked(use, target, python, duckdb)
     tags = sorted({tag for entry in entries for tag in entry.file[:-4].split("-")[-1].split(".") if tag != "any"})
     options = ["--only-binary=:all:", "--python-version", f"{python[2]}.{python[3:]}"]
     for tag in tags:
@@ -187,14 +228,14 @@ def wheel_options(use, target, python=PYTHON_TAG):
     return entries, options
 
 
-def wheels(use, target):
-    entries, options = wheel_options(use, target)
+def wheels(use, target, duckdb=None):
+    entries, options = wheel_options(use, target, duckdb=duckdb)
     return entries, lambda: download(entries, *options)
 
 
-def unpacked(use, target):
+def unpacked(use, target, duckdb=None):
     """The folder with the contents of the wheels of that use, all in one tree."""
-    entries, fetch = wheels(use, target)
+    entries, fetch = wheels(use, target, duckdb)
     if len(entries) == 1:
         name, key = f"{entries[0].name}-{entries[0].version}", entries[0].digest
     else:
@@ -217,9 +258,9 @@ def extract(wheel, folder):
                 os.chmod(path, 0o755)
 
 
-def source():
+def source(version):
     """DuckDB's source distribution."""
-    (entry,) = locked("source", "any")
+    (entry,) = locked("source", "any", duckdb=version)
     path = cache() / "downloads" / entry.file
     if path.exists():
         return path
@@ -257,26 +298,39 @@ def prebuilt(folder, version, target):
     return prefix
 
 
-def prefix(target):
-    (entry,) = locked("source", "any")
+def whole(prefix, duckdb, target):
+    """A prefix that somebody else or an older recipe made, with all that this one makes."""
+    missing = [name for name in duckdb.targets if not (prefix / "lib" / f"lib{name}.a").exists()]
+    if missing == ["duckdb_loadable_extensions"]:
+        say(f"adding what loads extensions to {prefix.name}")
+        run([HERE / "complete_prefix.sh", source(duckdb.version), target, prefix])
+    elif missing:
+        raise Failure(f"{prefix} lacks {', '.join(missing)}")
+    return prefix
+
+
+def prefix(target, version):
+    (entry,) = locked("source", "any", duckdb=version)
+    duckdb = duckdbs()[version]
     folder = os.environ.get("VIBESPATIAL_PREBUILT")
     if folder:
-        return prebuilt(folder, entry.version, target)
-    recipe = hashlib.sha256(entry.digest.encode() + (HERE / "build_duckdb.sh").read_bytes()).hexdigest()[:12]
-    built = cache() / f"duckdb-{entry.version}-{target}-{recipe}"
+        return whole(prebuilt(folder, version, target), duckdb, target)
+    inputs = " ".join([entry.digest, duckdb.source_id, *duckdb.targets]).encode()
+    recipe = hashlib.sha256(inputs + (HERE / "build_duckdb.sh").read_bytes()).hexdigest()[:12]
+    built = cache() / f"duckdb-{version}-{target}-{recipe}"
     if not built.exists():
-        others = [path for path in cache().glob(f"duckdb-{entry.version}-{target}-????????????") if path.is_dir()]
+        others = [path for path in cache().glob(f"duckdb-{version}-{target}-????????????") if path.is_dir()]
         if others:
-            return max(others, key=lambda path: path.stat().st_mtime)
-        run([HERE / "build_duckdb.sh", source(), target, built])
+            return whole(max(others, key=lambda path: path.stat().st_mtime), duckdb, target)
+        run([HERE / "build_duckdb.sh", source(version), version, duckdb.source_id, target, built, *duckdb.targets])
     return built
 
 
-def environment(use, target):
+def environment(use, target, duckdb=None):
     """The interpreter of an environment that holds the packages of that use."""
     if target != host_platform():
         raise Failure("a Python environment is for this machine's own platform only")
-    entries, fetch = wheels(use, target)
+    entries, fetch = wheels(use, target, duckdb)
     key = hashlib.sha256("".join(sorted(entry.digest for entry in entries)).encode()).hexdigest()[:12]
     folder = cache() / f"{use}-{PYTHON_TAG}-{key}"
     python = folder / "bin" / "python"
@@ -290,32 +344,51 @@ def environment(use, target):
     return python
 
 
-def spatial(target):
-    folder = environment("test", target).parent.parent
-    (path,) = folder.glob("lib/python*/site-packages/duckdb_extension_spatial/extensions/*/spatial.duckdb_extension")
+def duckdb_wheel(target, version, python):
+    entries, options = wheel_options("test", target, python, version)
+    (path,) = download([entry for entry in entries if entry.name == "duckdb"], *options)
     return path
+
+
+def cli(target, version):
+    if not is_locked("cli", "duckdb-cli", version):
+        having = [other for other in duckdbs() if is_locked("cli", "duckdb-cli", other)]
+        raise Failure(f"the package index has no shell of DuckDB {version}: use the Python package duckdb=={version}, "
+                      f"or the shell of DuckDB {', '.join(having)} (DUCKDB={having[0]})")
+    return unpacked("cli", target, version) / "duckdb_cli" / "duckdb"
+
+
+def spatial(target, version):
+    folder = environment("test", target, version).parent.parent
+    found = folder.glob(f"lib/python*/site-packages/duckdb_extension_spatial/extensions/v{version}/spatial.duckdb_extension")
+    for path in found:
+        return path
+    raise Failure(f"the package index has no spatial for DuckDB {version}")
 
 
 def main():
     finders = {
         "prefix": prefix,
-        "source": lambda target: source(),
-        "cli": lambda target: unpacked("cli", target) / "duckdb_cli" / "duckdb",
-        "python": lambda target: environment("test", target),
-        "bench-python": lambda target: environment("bench", target),
+        "source": lambda target, version: source(version),
+        "cli": cli,
+        "python": lambda target, version: environment("test", target, version),
+        "duckdb-wheel": lambda target, version: duckdb_wheel(target, version, arguments.python),
+        "bench-python": lambda target, _: environment("bench", target),
         "spatial": spatial,
-        "cuda": lambda target: unpacked("cuda", target),
-        "clang-format": lambda target: unpacked("clang-format", target) / "clang_format" / "data" / "bin" / "clang-format",
-        "clang-tidy": lambda target: unpacked("clang-tidy", target) / "clang_tidy" / "data" / "bin" / "clang-tidy",
+        "cuda": lambda target, _: unpacked("cuda", target),
+        "clang-format": lambda target, _: unpacked("clang-format", target) / "clang_format" / "data" / "bin" / "clang-format",
+        "clang-tidy": lambda target, _: unpacked("clang-tidy", target) / "clang_tidy" / "data" / "bin" / "clang-tidy",
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=list(finders), metavar="WHAT")
+    parser.add_argument("--duckdb", choices=list(duckdbs()), default=next(iter(duckdbs())))
     parser.add_argument("--platform", choices=["linux_amd64", "linux_arm64"])
+    parser.add_argument("--python", default=PYTHON_TAG)
     arguments = parser.parse_args()
     try:
         if sys.version_info < (3, 11):
             raise Failure(f"Python 3.11 or newer is needed, found {platform.python_version()}")
-        print(finders[arguments.what](arguments.platform or host_platform()))
+        print(finders[arguments.what](arguments.platform or host_platform(), arguments.duckdb))
     except Failure as failure:
         say(str(failure))
         return 1

@@ -22,7 +22,7 @@ names it has are its own, whichever was loaded first; the `vibe_` names are alwa
 NULL in any argument gives NULL; aggregates leave NULL out. EMPTY is not NULL. A result has the coordinate reference system of its arguments;
 arguments in different ones are refused.
 
-This page is generated: `scripts/functions_doc.py build/release/vibespatial.duckdb_extension`.
+This page is generated: `scripts/functions_doc.py build/release/v1.5.5/vibespatial.duckdb_extension`.
 """
 
 # the order of the page; a category that is not here is an error

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from conftest import BUILD, ROOT
 
 PLUGIN = "libvibespatial_cuda.so"
 
@@ -68,12 +68,12 @@ def compiled(folder, source, *options):
 
 
 @pytest.fixture(scope="session")
-def fake(tmp_path_factory, extension):
+def fake(tmp_path_factory):
     """The folder of a plug-in that works without a GPU"""
     version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
-    core = extension.parent / "libvibespatial_core.a"
+    core = BUILD / "libvibespatial_core.a"
     if not core.exists():
-        pytest.skip("the engine's library is not beside the extension")
+        pytest.skip(f"the engine's library is not in {BUILD}")
     return compiled(tmp_path_factory.mktemp("fake"),
                     [ROOT / "test/python/fake_engine.cpp", core],
                     "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include")

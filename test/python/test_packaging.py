@@ -2,15 +2,12 @@
 import os
 import re
 import subprocess
-import sys
 
 import duckdb
 import pytest
 
+import fetch
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-import fetch  # noqa: E402
 
 
 def test_footer(extension):
@@ -32,17 +29,43 @@ def test_installed_extension_loads_by_name(cli, extension, tmp_path):
     assert (result.returncode, result.stdout.split()) == (0, ["6.0"])
 
 
+PYTHONS = ["cp311", "cp312", "cp313", "cp314"]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("platform", ["linux_amd64", "linux_arm64"])
-@pytest.mark.parametrize("use", ["source", "source-backend", "cli", "test", "bench", "peers", "cuda", "clang-format", "clang-tidy"])
-def test_lock_has_every_platform(use, platform):
-    entries = fetch.locked(use, platform)
-    assert entries and all(re.fullmatch("[0-9a-f]{64}", entry.digest) for entry in entries)
+@pytest.mark.parametrize("use", ["source", "source-backend", "test", "bench", "peers", "cuda", "clang-format", "clang-tidy"])
+def test_lock_has_every_platform(use, platform, python):
+    for version in fetch.duckdbs():
+        entries = fetch.locked(use, platform, python, version)
+        assert entries and all(re.fullmatch("[0-9a-f]{64}", entry.digest) for entry in entries)
+        assert len({entry.name for entry in entries}) == len(entries)
 
 
-def test_one_duckdb_version():
-    versions = {entry.version for use in ("source", "cli", "test") for entry in fetch.locked(use, "linux_amd64")
-                if entry.name.startswith("duckdb")}
-    assert versions == {duckdb.__version__}
+def test_a_use_of_one_version_has_that_version():
+    for version in fetch.duckdbs():
+        for use in ("source", "test"):
+            entries = fetch.locked(use, "linux_amd64", duckdb=version)
+            assert {entry.version for entry in entries if entry.name.startswith("duckdb")} == {version}
+    assert duckdb.__version__ in fetch.duckdbs()
+    assert [entry.version for entry in fetch.locked("cli", "linux_amd64", duckdb="1.5.5")] == ["1.5.5"]
+    with pytest.raises(fetch.Failure, match="cli with DuckDB 2.0.0"):
+        fetch.locked("cli", "linux_amd64", duckdb="2.0.0")
+
+
+def test_stable_abi_fits_later_pythons(tmp_path, monkeypatch):
+    lock = tmp_path / "deps.lock"
+    lock.write_text("some==1.0  test\n" + "".join(f"    {'0' * 64}  linux_amd64  some-1.0-{tags}-manylinux_2_28_x86_64.whl\n"
+                                                  for tags in ("cp313-cp313", "cp39-abi3", "cp312-abi3", "cp311-cp311")))
+    monkeypatch.setattr(fetch, "LOCK", lock)
+
+    def chosen(python):
+        (entry,) = fetch.locked("test", "linux_amd64", python)
+        return "-".join(entry.file.split("-")[2:4])
+
+    assert [chosen(python) for python in ("cp310", *PYTHONS)] == ["cp39-abi3", "cp311-cp311", "cp312-abi3", "cp313-cp313", "cp312-abi3"]
+    with pytest.raises(fetch.Failure, match="has no some for linux_amd64 and cp38"):
+        chosen("cp38")
 
 
 def test_altered_prebuilt_prefix_is_refused(tmp_path, monkeypatch):
@@ -58,10 +81,10 @@ def test_altered_prebuilt_prefix_is_refused(tmp_path, monkeypatch):
 
 def test_altered_download_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
-    (entry,) = fetch.locked("cli", "linux_amd64")
+    (entry,) = fetch.locked("cli", "linux_amd64", duckdb="1.5.5")
     (tmp_path / "downloads").mkdir()
     file = tmp_path / "downloads" / entry.file
     file.write_bytes(b"something else")
     with pytest.raises(fetch.Failure, match="did not have the sha256"):
-        fetch.unpacked("cli", "linux_amd64")
+        fetch.unpacked("cli", "linux_amd64", "1.5.5")
     assert not file.exists()

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from conftest import BUILD, ROOT
+
 REGISTRY = json.loads((ROOT / "kernels" / "units.json").read_text())
 UNITS = [unit["name"] for unit in REGISTRY["units"]]
 SPECS = [spec["name"] for spec in REGISTRY["specs"]]
@@ -18,8 +19,8 @@ QUICK = ["bounds", "morton_range", "indexing"]
 
 
 @pytest.fixture(scope="session")
-def folder(extension):
-    path = extension.parent / "vibespatial"
+def folder():
+    path = BUILD / "vibespatial"
     if not (path / "vibespatial-compile").exists():
         pytest.skip("built without the GPU plug-in")
     return path

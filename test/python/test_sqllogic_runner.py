@@ -12,14 +12,11 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from conftest import ROOT, VERSION_BUILD
+
 SELFTEST = ROOT / "test" / "sqllogic" / "selftest"
-RUNNER = pathlib.Path(
-    os.environ.get("VIBESPATIAL_SQLLOGIC", ROOT / "build" / "release" / "test" / "vibespatial_sqllogic")
-)
-EXTENSION = pathlib.Path(
-    os.environ.get("VIBESPATIAL_EXTENSION", ROOT / "build" / "release" / "vibespatial.duckdb_extension")
-)
+RUNNER = pathlib.Path(os.environ.get("VIBESPATIAL_SQLLOGIC", VERSION_BUILD / "test" / "vibespatial_sqllogic"))
+EXTENSION = pathlib.Path(os.environ.get("VIBESPATIAL_EXTENSION", VERSION_BUILD / "vibespatial.duckdb_extension"))
 
 pytestmark = pytest.mark.skipif(not RUNNER.exists(), reason=f"no runner at {RUNNER}")
 needs_extension = pytest.mark.skipif(not EXTENSION.exists(), reason=f"no extension at {EXTENSION}")
@@ -237,3 +234,24 @@ def test_every_engine_present_is_run(tmp_path):
     )
     assert present >= 1
     assert counts(run("--extension", EXTENSION, file)) == (present, 0, 0)
+
+
+DUCKDBS_COMMANDS = {"statement", "query", "loop", "foreach", "endloop", "require", "require-env", "load", "restart", "skipif", "onlyif",
+                    "mode", "halt", "sleep", "set"}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "test" / "sql").rglob("*.test*")), ids=lambda file: file.stem)
+def test_files_suit_duckdbs_own_runner(file):
+    """A build in DuckDB's tree runs them too. There a loop's variable is replaced in SQL alone: not in a label, not in a result."""
+    at_command, in_result = True, False
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if not line:
+            at_command, in_result = True, False
+        elif at_command and not line.startswith("#"):
+            assert line.split()[0] in DUCKDBS_COMMANDS, f"line {number}"
+            assert not line.startswith("query") or "{" not in line, f"line {number}: a variable in a label"
+            at_command = line.startswith(("skipif", "onlyif"))
+        elif line == "----":
+            in_result = True
+        else:
+            assert not in_result or "${" not in line, f"line {number}: a variable in a result"

@@ -5,12 +5,12 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import BUILD
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_reader_crashes_or_reads_past_the_end(seed):
-    path = os.environ.get("VIBESPATIAL_FUZZ_WKB", ROOT / "build" / "release" / "test" / "vibespatial_fuzz_wkb")
+    path = os.environ.get("VIBESPATIAL_FUZZ_WKB", BUILD / "test" / "vibespatial_fuzz_wkb")
     if not pathlib.Path(path).exists():
         pytest.skip(f"{path} is not there: this compiler has no sanitizers (or set VIBESPATIAL_FUZZ_WKB)")
     result = subprocess.run([path, "150000", str(seed)], capture_output=True, text=True)

@@ -50,19 +50,21 @@ static bool RowLess(const Row &left, const Row &right) {
 	                                    [](const Cell &l, const Cell &r) { return l.text < r.text; });
 }
 
-std::vector<Row> ReadResult(duckdb::MaterializedQueryResult &result, SortMode sort_mode) {
+std::vector<Row> ReadResult(duckdb::QueryResult &result, SortMode sort_mode) {
 	std::vector<Row> rows;
-	for (auto &source : result.Collection().Rows()) {
-		Row row;
-		for (size_t column = 0; column < result.ColumnCount(); column++) {
-			row.push_back(MakeCell(source.GetValue(column)));
-			if (sort_mode == SortMode::VALUES) {
-				rows.push_back(std::move(row));
-				row.clear();
+	while (auto chunk = result.Fetch()) {
+		for (size_t i = 0; i < chunk->size(); i++) {
+			Row row;
+			for (size_t column = 0; column < result.ColumnCount(); column++) {
+				row.push_back(MakeCell(chunk->GetValue(column, i)));
+				if (sort_mode == SortMode::VALUES) {
+					rows.push_back(std::move(row));
+					row.clear();
+				}
 			}
-		}
-		if (sort_mode != SortMode::VALUES) {
-			rows.push_back(std::move(row));
+			if (sort_mode != SortMode::VALUES) {
+				rows.push_back(std::move(row));
+			}
 		}
 	}
 	if (sort_mode != SortMode::NONE) {
@@ -95,6 +97,16 @@ bool MatchRegex(const std::string &pattern, const std::string &text) {
 	return duckdb_re2::RegexMatch(text, duckdb_re2::Regex("(?s)" + pattern));
 }
 
+//! Not DefaultTryCastAs, which is another function in each version of DuckDB
+static bool TryCast(const Value &value, const duckdb::LogicalType &type, Value &result) {
+	try {
+		result = value.DefaultCastAs(type);
+		return true;
+	} catch (std::exception &) {
+		return false;
+	}
+}
+
 static bool EqualReal(double left, double right) {
 	if (std::isnan(left) || std::isnan(right)) {
 		return std::isnan(left) && std::isnan(right);
@@ -120,19 +132,18 @@ static bool EqualCell(const std::string &expected, const Cell &actual, char colu
 	if (column_type == 'T' || !value.type().IsNumeric()) {
 		return false;
 	}
-	std::string error;
 	Value number;
 	if (column_type == 'R') {
 		Value real;
-		return Value(expected).DefaultTryCastAs(duckdb::LogicalType::DOUBLE, number, &error) &&
-		       value.DefaultTryCastAs(duckdb::LogicalType::DOUBLE, real, &error) &&
+		return TryCast(Value(expected), duckdb::LogicalType::DOUBLE, number) &&
+		       TryCast(value, duckdb::LogicalType::DOUBLE, real) &&
 		       EqualReal(number.GetValue<double>(), real.GetValue<double>());
 	}
 	// The cast to a whole number would round 1.5 to 2, so the text must survive it
 	if (value.type().IsIntegral() && expected.find_first_not_of("+-0123456789") != std::string::npos) {
 		return false;
 	}
-	return Value(expected).DefaultTryCastAs(value.type(), number, &error) && number == value;
+	return TryCast(Value(expected), value.type(), number) && number == value;
 }
 
 //! Splits the expected lines into rows: a row a line (cells between tabs) or a value a line
@@ -177,10 +188,8 @@ static std::vector<std::vector<std::string>> SortRows(const std::vector<std::vec
 		auto key = rows[r];
 		for (size_t c = 0; c < key.size(); c++) {
 			auto &type = sample[c].value.type();
-			std::string error;
 			Value value;
-			if ((type.IsNumeric() || type.id() == LogicalTypeId::BOOLEAN) &&
-			    Value(key[c]).DefaultTryCastAs(type, value, &error)) {
+			if ((type.IsNumeric() || type.id() == LogicalTypeId::BOOLEAN) && TryCast(Value(key[c]), type, value)) {
 				key[c] = value.ToString();
 			}
 		}

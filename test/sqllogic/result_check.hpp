@@ -29,7 +29,7 @@ using Row = std::vector<Cell>;
 constexpr double REAL_TOLERANCE = 1e-9;
 
 //! A result as it is compared: rows in the order that the sort mode asks for; "valuesort" gives rows of one cell
-std::vector<Row> ReadResult(duckdb::MaterializedQueryResult &result, SortMode sort_mode);
+std::vector<Row> ReadResult(duckdb::QueryResult &result, SortMode sort_mode);
 
 //! "N values hashing to MD5" of a result
 std::string HashResult(const std::vector<Row> &rows);

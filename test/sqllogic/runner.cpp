@@ -128,7 +128,7 @@ private:
 	//===--------------------------------------------------------------------===//
 	// Statements and queries
 	//===--------------------------------------------------------------------===//
-	duckdb::unique_ptr<duckdb::MaterializedQueryResult> Execute(const Command &command, const std::string &sql) {
+	duckdb::unique_ptr<duckdb::QueryResult> Execute(const Command &command, const std::string &sql) {
 		progress(command.line, sql);
 		checks_run++;
 		return session.GetConnection(Substitute(command.connection, command.line)).Query(sql);
