@@ -24,12 +24,12 @@ public:
 		auto transaction = CatalogTransaction::GetSystemTransaction(db);
 		auto &set = Aggregates(db, transaction);
 		for (auto &aggregate : names) {
-			auto entry = set.GetEntry(transaction, aggregate);
+			auto entry = set.GetEntry(transaction, Identifier(aggregate));
 			if (!entry || entry->type != CatalogType::AGGREGATE_FUNCTION_ENTRY) {
 				continue;
 			}
 			auto &ours = entry->Cast<AggregateFunctionCatalogEntry>();
-			if (ours.functions.functions[0].bind != bind) {
+			if (BindCallbackOf(ours.functions) != bind) {
 				continue;
 			}
 			CreateAggregateFunctionInfo info(ours.functions);
@@ -37,7 +37,7 @@ public:
 			info.alias_of = ours.alias_of;
 			info.on_conflict = OnCreateConflict::IGNORE_ON_CONFLICT;
 			taken.push_back(std::move(info));
-			set.DropEntry(transaction, aggregate, false, true);
+			set.DropEntry(transaction, Identifier(aggregate), false, true);
 		}
 	}
 	void OnExtensionLoaded(DatabaseInstance &db, const string &name) override {
@@ -49,7 +49,7 @@ public:
 
 private:
 	static CatalogSet &Aggregates(DatabaseInstance &db, CatalogTransaction &transaction) {
-		auto &schema = Catalog::GetSystemCatalog(db).GetSchema(transaction, DEFAULT_SCHEMA);
+		auto &schema = Catalog::GetSystemCatalog(db).GetSchema(transaction, Identifier(DEFAULT_SCHEMA));
 		return schema.Cast<DuckSchemaEntry>().GetCatalogSet(CatalogType::AGGREGATE_FUNCTION_ENTRY);
 	}
 

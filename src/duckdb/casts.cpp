@@ -45,7 +45,7 @@ template <class POINT>
 static bool PointToText(Vector &source, Vector &result, idx_t count, CastParameters &) {
 	Vector scratch(LogicalType::GEOMETRY());
 	GenericExecutor::ExecuteUnary<POINT, Text>(
-	    source, result, count, [&](POINT point) { return Geometry::ToString(result, ToGeometry(point, scratch)); });
+	    source, result, count, [&](POINT point) { return GeometryText(result, ToGeometry(point, scratch)); });
 	return true;
 }
 
@@ -67,7 +67,7 @@ static bool BoxToText(Vector &source, Vector &result, idx_t count, CastParameter
 			out.Count(2);
 			out.Bytes(corners, sizeof(corners));
 		});
-		auto text = Geometry::ToString(scratch, line).GetString();
+		auto text = GeometryText(scratch, line).GetString();
 		return Text(StringVector::AddString(result, "BOX" + text.substr(text.find('('))));
 	});
 	return true;

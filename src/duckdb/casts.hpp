@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
 
 namespace duckdb {

@@ -42,14 +42,15 @@ static LogicalType ReplaceGeometry(const LogicalType &type, const LogicalType &g
 	}
 }
 
-void PropagateCrs(BaseScalarFunction &bound_function, const vector<unique_ptr<Expression>> &arguments) {
+void PropagateCrs(BoundFunction &bound_function, const vector<unique_ptr<Expression>> &arguments) {
 	LogicalType geometry = LogicalType::GEOMETRY();
-	for (idx_t i = 0; i < arguments.size() && i < bound_function.arguments.size(); i++) {
-		auto &actual = arguments[i]->return_type;
-		if (!IsGeometryOf(bound_function.arguments[i], actual)) {
+	auto &declared = ArgumentTypesOf(bound_function);
+	for (idx_t i = 0; i < arguments.size() && i < declared.size(); i++) {
+		auto &actual = ReturnTypeOf(*arguments[i]);
+		if (!IsGeometryOf(declared[i], actual)) {
 			continue;
 		}
-		bound_function.arguments[i] = actual;
+		declared[i] = actual;
 		auto &argument = InnermostType(actual);
 		if (!GeoType::HasCRS(argument)) {
 			continue;
@@ -64,18 +65,13 @@ void PropagateCrs(BaseScalarFunction &bound_function, const vector<unique_ptr<Ex
 			throw BinderException(*arguments[i],
 			                      "%s: the geometries have different coordinate reference systems, '%s' and '%s'. "
 			                      "Bring them into one first, or say with ST_SetCRS that they are in the same.",
-			                      bound_function.name, left.GetIdentifier(), right.GetIdentifier());
+			                      NameOf(bound_function), left.GetIdentifier(), right.GetIdentifier());
 		}
 	}
 	if (GeoType::HasCRS(geometry)) {
-		bound_function.return_type = ReplaceGeometry(bound_function.return_type, geometry);
+		auto &result = ResultTypeOf(bound_function);
+		result = ReplaceGeometry(result, geometry);
 	}
-}
-
-unique_ptr<FunctionData> BindGeometryFunction(ClientContext &, ScalarFunction &bound_function,
-                                              vector<unique_ptr<Expression>> &arguments) {
-	PropagateCrs(bound_function, arguments);
-	return nullptr;
 }
 
 } // namespace duckdb

@@ -6,18 +6,15 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/function/function.hpp"
 #include "duckdb/function/scalar_function.hpp"
 
 namespace duckdb {
 
-//! For bind callbacks. Lets geometry arguments (also in lists) keep their types, so that no cast is put around a column
+//! For SetBind (duckdb/compat.hpp). Lets geometry arguments (also in lists) keep their types, so that no cast is put around a column
 //! with a CRS, gives their CRS to geometries in the result type, and throws a BinderException that names the
 //! function when two arguments have different ones. Arguments without a CRS go with any.
-void PropagateCrs(BaseScalarFunction &bound_function, const vector<unique_ptr<Expression>> &arguments);
-
-//! The bind callback of functions that need no more than that
-unique_ptr<FunctionData> BindGeometryFunction(ClientContext &context, ScalarFunction &bound_function,
-                                              vector<unique_ptr<Expression>> &arguments);
+void PropagateCrs(BoundFunction &bound_function, const vector<unique_ptr<Expression>> &arguments);
 
 } // namespace duckdb

@@ -32,7 +32,8 @@ SqlFunction &SqlFunction::Overload(vector<Parameter> overload_parameters, Logica
 	for (auto &parameter : overload_parameters) {
 		types.push_back(parameter.type);
 	}
-	ScalarFunction function(name, std::move(types), std::move(result), std::move(execute), BindGeometryFunction);
+	ScalarFunction function(Identifier(name), std::move(types), std::move(result), std::move(execute));
+	SetBind<PropagateCrs>(function);
 	function.SetFallible();
 	if (customize) {
 		customize(function);
@@ -54,7 +55,7 @@ static const shared_ptr<ScalarFunctionInfo> &Mark() {
 	return mark;
 }
 
-bool SqlFunction::IsOurs(const ScalarFunction &function) {
+bool SqlFunction::IsOurs(const BoundScalarFunction &function) {
 	return function.HasExtraFunctionInfo() && &function.GetExtraFunctionInfo() == Mark().get();
 }
 
@@ -65,7 +66,7 @@ string SqlFunction::VibeName(const string &name) {
 
 //! Whether the catalog has something under this name that a new overload would clash with
 static bool IsTaken(ExtensionLoader &loader, const string &name, const ScalarFunction &function) {
-	auto entry = loader.TryGetFunction(name);
+	auto entry = loader.TryGetFunction(Identifier(name));
 	if (!entry) {
 		return false;
 	}
@@ -74,12 +75,7 @@ static bool IsTaken(ExtensionLoader &loader, const string &name, const ScalarFun
 		return true;
 	}
 	// arguments only: two overloads that differ in nothing but their result could never be told apart
-	for (auto &existing : entry->Cast<ScalarFunctionCatalogEntry>().functions.functions) {
-		if (existing.arguments == function.arguments && existing.varargs == function.varargs) {
-			return true;
-		}
-	}
-	return false;
+	return HasOverload(entry->Cast<ScalarFunctionCatalogEntry>().functions, function);
 }
 
 FunctionDescription SqlFunction::Describe(const vector<Parameter> &overload_parameters,
@@ -98,19 +94,19 @@ FunctionDescription SqlFunction::Describe(const vector<Parameter> &overload_para
 }
 
 void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registered_name) const {
-	ScalarFunctionSet set(registered_name);
+	ScalarFunctionSet set {Identifier(registered_name)};
 	vector<FunctionDescription> descriptions;
 	for (idx_t i = 0; i < overloads.size(); i++) {
 		auto function = overloads[i];
 		if (IsTaken(loader, registered_name, function)) {
 			continue;
 		}
-		function.name = registered_name;
+		SetName(function, registered_name);
 		function.SetExtraFunctionInfo(Mark());
-		auto execute = function.function;
-		function.function = [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
+		auto execute = ExecuteOf(function);
+		SetExecute(function, [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
 			WithFunctionName(registered_name, [&]() { execute(args, state, result); });
-		};
+		});
 		set.AddFunction(function);
 		descriptions.push_back(Describe(parameters[i], registered_name));
 	}
@@ -120,26 +116,26 @@ void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registe
 	CreateScalarFunctionInfo info(std::move(set));
 	info.on_conflict = OnCreateConflict::ALTER_ON_CONFLICT;
 	info.descriptions = std::move(descriptions);
-	info.alias_of = name;
+	info.alias_of = Identifier(name);
 	loader.RegisterFunction(std::move(info));
 }
 
 void SqlFunction::RegisterAggregates(ExtensionLoader &loader, const string &registered_name) const {
 	// An aggregate cannot be extended by another's overloads
-	if (loader.TryGetFunction(registered_name)) {
+	if (loader.TryGetFunction(Identifier(registered_name))) {
 		return;
 	}
-	AggregateFunctionSet set(registered_name);
+	AggregateFunctionSet set {Identifier(registered_name)};
 	vector<FunctionDescription> descriptions;
 	for (idx_t i = 0; i < aggregates.size(); i++) {
 		auto function = aggregates[i];
-		function.name = registered_name;
+		SetName(function, registered_name);
 		set.AddFunction(std::move(function));
 		descriptions.push_back(Describe(parameters[i], registered_name));
 	}
 	CreateAggregateFunctionInfo info(std::move(set));
 	info.descriptions = std::move(descriptions);
-	info.alias_of = name;
+	info.alias_of = Identifier(name);
 	loader.RegisterFunction(std::move(info));
 }
 

@@ -15,8 +15,8 @@
 //   };
 //
 // Overload() takes as its last argument what else the ScalarFunction needs:
-//   [](ScalarFunction &function) { function.bind = BindPrepared; function.init_local_state = InitPrepared; }
-// Unless that changes it: NULL in gives NULL out, bind is BindGeometryFunction (duckdb/crs.hpp), and the function
+//   [](ScalarFunction &function) { SetBind<PropagateCrs, MakeData>(function); }
+// Unless that changes it: NULL in gives NULL out, types are settled by PropagateCrs (duckdb/crs.hpp), and the function
 // may throw. Execute may throw vibespatial::GeometryError: the user sees "Invalid Input Error: ST_Area: <message>".
 //
 // Aggregate() stands in the place of Overload() for an aggregate, whose callbacks name the function themselves.
@@ -24,6 +24,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
 #include "duckdb/function/aggregate_function.hpp"
 #include "duckdb/function/scalar_function.hpp"
@@ -74,7 +75,7 @@ public:
 		function.SetErrorMode(FunctionErrors::CANNOT_ERROR);
 	}
 	//! Whether a function in a plan is one that was built here: `spatial` has some of the same names
-	static bool IsOurs(const ScalarFunction &function);
+	static bool IsOurs(const BoundScalarFunction &function);
 	//! ST_MakeEnvelope -> vibe_makeenvelope
 	static string VibeName(const string &name);
 

@@ -61,15 +61,13 @@ const vibe::ShapeView &GeometryArgument::GetShape(const string_t &wkb) {
 
 PreparedLocalState &PreparedLocalState::Begin(DataChunk &args, ExpressionState &state) {
 	auto &local = ExecuteFunctionState::GetFunctionState(state)->Cast<PreparedLocalState>();
-	auto &cache = *state.expr.Cast<BoundFunctionExpression>().bind_info->Cast<PreparedBindData>().cache;
+	auto &cache = *BindDataOf(state.expr.Cast<BoundFunctionExpression>())->Cast<PreparedBindData>().cache;
 	local.left.Begin(args.data[0], cache);
 	local.right.Begin(args.data[1], cache);
 	return local;
 }
 
-static unique_ptr<FunctionData> BindPrepared(ClientContext &, ScalarFunction &bound_function,
-                                             vector<unique_ptr<Expression>> &arguments) {
-	PropagateCrs(bound_function, arguments);
+static unique_ptr<FunctionData> MakePrepared(ClientContext &) {
 	return make_uniq<PreparedBindData>(make_shared_ptr<PreparedCache>());
 }
 
@@ -78,8 +76,8 @@ static unique_ptr<FunctionLocalState> InitPrepared(ExpressionState &, const Boun
 }
 
 void PreparedArguments(ScalarFunction &function) {
-	function.bind = BindPrepared;
-	function.init_local_state = InitPrepared;
+	SetBind<PropagateCrs, MakePrepared>(function);
+	SetInitLocalState(function, InitPrepared);
 }
 
 } // namespace duckdb

@@ -1,5 +1,6 @@
 #include "duckdb/settings.hpp"
 
+#include "duckdb/compat.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/operators/task_parallel.hpp"
 #include "engine/gpu_runtime.hpp"
@@ -39,7 +40,7 @@ uint64_t CheckBytes(const string &source, const Value &value) {
 	}
 	idx_t bytes = NumericLimits<idx_t>::Maximum();
 	try {
-		bytes = DBConfig::ParseMemoryLimit(text);
+		bytes = ParseBytes(text);
 	} catch (const std::exception &) {
 		// told below
 	}

@@ -8,8 +8,7 @@ static LogicalType DoubleStruct(const vector<string> &names, const string &alias
 		children.emplace_back(name, LogicalType(LogicalTypeId::DOUBLE));
 	}
 	auto type = LogicalType::STRUCT(std::move(children));
-	type.SetAlias(alias);
-	return type;
+	return WithAlias(type, alias);
 }
 
 LogicalType PointType(idx_t ordinates) {
@@ -26,13 +25,12 @@ LogicalType GeometryTypeEnum() {
 	const vector<string> names {"POINT",        "LINESTRING",         "POLYGON", "MULTIPOINT", "MULTILINESTRING",
 	                            "MULTIPOLYGON", "GEOMETRYCOLLECTION", "UNKNOWN"};
 	Vector values(LogicalType::VARCHAR, names.size());
-	auto data = FlatVector::GetData<string_t>(values);
+	auto data = MutableData<string_t>(values);
 	for (idx_t i = 0; i < names.size(); i++) {
 		data[i] = StringVector::AddString(values, names[i]);
 	}
 	auto type = LogicalType::ENUM(values, names.size());
-	type.SetAlias("GEOMETRY_TYPE");
-	return type;
+	return WithAlias(type, "GEOMETRY_TYPE");
 }
 
 } // namespace duckdb

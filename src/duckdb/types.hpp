@@ -8,6 +8,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 
 namespace duckdb {
 

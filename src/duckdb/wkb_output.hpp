@@ -6,6 +6,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "geometry/wkb.hpp"
 #include "geometry/wkb_edit.hpp"
 

@@ -59,14 +59,10 @@ inline bool PointOrdinate(const string_t &wkb, double &value) {
 template <Axis AXIS>
 struct ST_Ordinate {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::ExecuteWithNulls<string_t, double>(args.data[0], result, args.size(),
-		                                                  [](const string_t &wkb, ValidityMask &mask, idx_t row) {
-			                                                  double value = 0;
-			                                                  if (!PointOrdinate<AXIS>(wkb, value)) {
-				                                                  mask.SetInvalid(row);
-			                                                  }
-			                                                  return value;
-		                                                  });
+		ExecuteOrNull<string_t, double>(args.data[0], result, args.size(), [](const string_t &wkb) {
+			double value = 0;
+			return PointOrdinate<AXIS>(wkb, value) ? std::optional<double>(value) : std::nullopt;
+		});
 	}
 
 	static void Register(ExtensionLoader &loader, const string &axis, const string &point, const string &value) {
@@ -148,11 +144,9 @@ struct ST_GeometryType {
 		});
 	}
 
-	static unique_ptr<FunctionData> Bind(ClientContext &, ScalarFunction &bound_function,
-	                                     vector<unique_ptr<Expression>> &arguments) {
+	static void SettleTypes(BoundFunction &bound_function, const vector<unique_ptr<Expression>> &arguments) {
 		PropagateCrs(bound_function, arguments);
-		bound_function.return_type = GeometryTypeEnum();
-		return nullptr;
+		ResultTypeOf(bound_function) = GeometryTypeEnum();
 	}
 
 	static void Register(ExtensionLoader &loader) {
@@ -164,7 +158,7 @@ struct ST_GeometryType {
 		    .Example("ST_GeometryType('POINT (1 2)'::GEOMETRY)", "POINT")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::ANY, Execute,
 		              [](ScalarFunction &function) {
-			              function.bind = Bind;
+			              SetBind<SettleTypes>(function);
 			              SqlFunction::Infallible(function);
 		              })
 		    .Register(loader);
@@ -299,7 +293,7 @@ string_t EmitLine(Vector &result, const WkbVertices &vertices, uint8_t vertex_ty
 }
 
 //! The `index`-th vertex of a line, from 1, or from -1 backwards; NULL when there is none
-string_t LineVertex(const string_t &wkb, int64_t index, Vector &result, ValidityMask &mask, idx_t row) {
+std::optional<string_t> LineVertex(const string_t &wkb, int64_t index, Vector &result) {
 	const auto header = Header(wkb);
 	if (header.type == VibeType::LINESTRING) {
 		const auto vertices = vibespatial::LineVertices(Slice(wkb));
@@ -308,17 +302,14 @@ string_t LineVertex(const string_t &wkb, int64_t index, Vector &result, Validity
 			return EmitVertex(result, vertices, UnsafeNumericCast<uint32_t>(place), header.vertex_type);
 		}
 	}
-	mask.SetInvalid(row);
-	return string_t();
+	return std::nullopt;
 }
 
 template <int64_t INDEX>
 struct ST_LineEnd {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::ExecuteWithNulls<string_t, string_t>(args.data[0], result, args.size(),
-		                                                    [&](const string_t &wkb, ValidityMask &mask, idx_t row) {
-			                                                    return LineVertex(wkb, INDEX, result, mask, row);
-		                                                    });
+		ExecuteOrNull<string_t, string_t>(args.data[0], result, args.size(),
+		                                  [&](const string_t &wkb) { return LineVertex(wkb, INDEX, result); });
 	}
 
 	static void Register(ExtensionLoader &loader, const string &name, const string &end, const string &example) {
@@ -332,11 +323,9 @@ struct ST_LineEnd {
 
 struct ST_PointN {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		BinaryExecutor::ExecuteWithNulls<string_t, int32_t, string_t>(
+		ExecuteOrNull<string_t, int32_t, string_t>(
 		    args.data[0], args.data[1], result, args.size(),
-		    [&](const string_t &wkb, int32_t index, ValidityMask &mask, idx_t row) {
-			    return LineVertex(wkb, index, result, mask, row);
-		    });
+		    [&](const string_t &wkb, int32_t index) { return LineVertex(wkb, index, result); });
 	}
 
 	static void Register(ExtensionLoader &loader) {
@@ -353,12 +342,11 @@ struct ST_PointN {
 
 struct ST_ExteriorRing {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::ExecuteWithNulls<string_t, string_t>(
-		    args.data[0], result, args.size(), [&](const string_t &wkb, ValidityMask &mask, idx_t row) {
+		ExecuteOrNull<string_t, string_t>(
+		    args.data[0], result, args.size(), [&](const string_t &wkb) -> std::optional<string_t> {
 			    const auto header = Header(wkb);
 			    if (header.type != VibeType::POLYGON) {
-				    mask.SetInvalid(row);
-				    return string_t();
+				    return std::nullopt;
 			    }
 			    const auto rings = vibespatial::PolygonRings(Slice(wkb));
 			    return EmitLine(result, rings.empty() ? WkbVertices {0, nullptr, 0} : rings[0], header.vertex_type);
@@ -376,9 +364,9 @@ struct ST_ExteriorRing {
 
 struct ST_InteriorRingN {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		BinaryExecutor::ExecuteWithNulls<string_t, int64_t, string_t>(
+		ExecuteOrNull<string_t, int64_t, string_t>(
 		    args.data[0], args.data[1], result, args.size(),
-		    [&](const string_t &wkb, int64_t n, ValidityMask &mask, idx_t row) {
+		    [&](const string_t &wkb, int64_t n) -> std::optional<string_t> {
 			    const auto header = Header(wkb);
 			    if (header.type == VibeType::POLYGON && n > 0) {
 				    const auto rings = vibespatial::PolygonRings(Slice(wkb));
@@ -386,8 +374,7 @@ struct ST_InteriorRingN {
 					    return EmitLine(result, rings[UnsafeNumericCast<idx_t>(n)], header.vertex_type);
 				    }
 			    }
-			    mask.SetInvalid(row);
-			    return string_t();
+			    return std::nullopt;
 		    });
 	}
 
@@ -406,12 +393,11 @@ struct ST_InteriorRingN {
 
 struct ST_NumInteriorRings {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::ExecuteWithNulls<string_t, int32_t>(
-		    args.data[0], result, args.size(), [](const string_t &wkb, ValidityMask &mask, idx_t row) {
+		ExecuteOrNull<string_t, int32_t>(
+		    args.data[0], result, args.size(), [](const string_t &wkb) -> std::optional<int32_t> {
 			    vibespatial::WkbCursor cursor(WkbData(wkb), wkb.GetSize());
 			    if (cursor.TakeHeader().type != VibeType::POLYGON) {
-				    mask.SetInvalid(row);
-				    return 0;
+				    return std::nullopt;
 			    }
 			    const auto rings = NumericCast<int32_t>(cursor.TakeCount());
 			    return MaxValue(rings - 1, 0);
@@ -436,21 +422,20 @@ struct ST_Dump {
 	static void AppendList(Vector &lists, idx_t row, const int32_t *values, idx_t count) {
 		const auto offset = ListVector::GetListSize(lists);
 		ListVector::Reserve(lists, offset + count);
-		std::copy(values, values + count, FlatVector::GetData<int32_t>(ListVector::GetEntry(lists)) + offset);
-		FlatVector::GetData<list_entry_t>(lists)[row] = list_entry_t(offset, count);
+		std::copy(values, values + count, MutableData<int32_t>(ListChild(lists)) + offset);
+		MutableData<list_entry_t>(lists)[row] = list_entry_t(offset, count);
 		ListVector::SetListSize(lists, offset + count);
 	}
 
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		auto &fields = StructVector::GetEntries(ListVector::GetEntry(result));
-		auto &geometries = *fields[0];
-		auto &paths = *fields[1];
+		auto &geometries = StructField(ListChild(result), 0);
+		auto &paths = StructField(ListChild(result), 1);
 		UnaryExecutor::Execute<string_t, list_entry_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
 			const auto offset = ListVector::GetListSize(result);
 			vibespatial::Dump(Slice(wkb), [&](WkbSlice leaf, const int32_t *path, size_t depth) {
 				const auto row = ListVector::GetListSize(result);
 				ListVector::Reserve(result, row + 1);
-				FlatVector::GetData<string_t>(geometries)[row] =
+				MutableData<string_t>(geometries)[row] =
 				    StringVector::AddStringOrBlob(geometries, reinterpret_cast<const char *>(leaf.data), leaf.size);
 				AppendList(paths, row, path, depth);
 				ListVector::SetListSize(result, row + 1);

@@ -68,13 +68,14 @@ struct AggregateBindData : public FunctionData {
 	}
 };
 
-unique_ptr<FunctionData> BindAggregate(ClientContext &context, AggregateFunction &function,
-                                       vector<unique_ptr<Expression>> &arguments) {
+unique_ptr<FunctionData> BindAggregate(ClientContext &context, BoundFunction &function,
+                                       const vector<unique_ptr<Expression>> &arguments) {
 	PropagateCrs(function, arguments);
-	if (StringUtil::EndsWith(StringUtil::Lower(function.name), "union_agg")) {
+	auto &name = NameOf(function);
+	if (StringUtil::EndsWith(StringUtil::Lower(name), "union_agg")) {
 		OverlayDispatch::RequestKernels(context);
 	}
-	return make_uniq<AggregateBindData>(context, function.name);
+	return make_uniq<AggregateBindData>(context, name);
 }
 
 const AggregateBindData &Bound(const AggregateInputData &input) {
@@ -121,7 +122,7 @@ struct ExtentAggregate {
 	static AggregateFunction Function() {
 		auto function = AggregateFunction::UnaryAggregate<State, string_t, string_t, ExtentAggregate>(
 		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
-		function.SetBindCallback(BindAggregate);
+		function.SetBindCallback(AggregateBind<BindAggregate>);
 		return function;
 	}
 };
@@ -260,7 +261,7 @@ struct GeometryAggregate {
 			FlatVector::SetNull(result, row, true);
 			return;
 		}
-		FlatVector::GetData<string_t>(result)[row] =
+		MutableData<string_t>(result)[row] =
 		    Make(Bound(input), result, [&](vector<vibespatial::WkbSlice> &members) {
 			    for (auto &frame : frames) {
 				    for (auto i = frame.start; i < frame.end; i++) {
@@ -275,7 +276,7 @@ struct GeometryAggregate {
 	static AggregateFunction Function() {
 		auto function = AggregateFunction::UnaryAggregate<MemberList, string_t, string_t, GeometryAggregate>(
 		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
-		function.SetBindCallback(BindAggregate);
+		function.SetBindCallback(AggregateBind<BindAggregate>);
 		function.SetWindowInitCallback(InitWindow);
 		function.SetWindowCallback(Window);
 		return function;
@@ -410,7 +411,7 @@ void RegisterAggregates(ExtensionLoader &loader) {
 	                    "POLYGON ((0 0, 1 0, 2 0, 2 1, 1 1, 0 1, 0 0))", GeometryAggregate<MakeUnion>::Function());
 	registration.AddSet("ST_Intersection_Agg", "What lies in every one of the geometries.", squares,
 	                    "POLYGON ((1 0, 2 0, 2 1, 1 1, 1 0))", GeometryAggregate<MakeIntersection>::Function());
-	YieldAggregates(loader, std::move(registration.names), BindAggregate);
+	YieldAggregates(loader, std::move(registration.names), AggregateBind<BindAggregate>);
 }
 
 } // namespace duckdb

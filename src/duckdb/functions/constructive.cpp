@@ -2,7 +2,6 @@
 
 #include "duckdb/function_builder.hpp"
 #include "duckdb/wkb_output.hpp"
-#include "duckdb/common/vector_operations/senary_executor.hpp"
 #include "engine/cpu/boundary.hpp"
 #include "engine/cpu/buffer.hpp"
 #include "engine/cpu/hull.hpp"
@@ -87,15 +86,14 @@ struct ST_Construct {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		vibespatial::GeometryBatch input;
 		vibespatial::GeometryBatch output;
-		UnaryExecutor::ExecuteWithNulls<string_t, string_t>(
-		    args.data[0], result, args.size(), [&](const string_t &wkb, ValidityMask &mask, idx_t row) {
+		ExecuteOrNull<string_t, string_t>(
+		    args.data[0], result, args.size(), [&](const string_t &wkb) -> std::optional<string_t> {
 			    input.Clear();
 			    output.Clear();
 			    vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
 			    CONSTRUCT(input, 0, output);
 			    if (!output.valid[0]) {
-				    mask.SetInvalid(row);
-				    return string_t();
+				    return std::nullopt;
 			    }
 			    return EmitRow(result, output);
 		    });
@@ -184,7 +182,7 @@ struct ST_Buffer {
 	static void ExecuteStyled(DataChunk &args, ExpressionState &, Vector &result) {
 		OverlayRows rows;
 		vibespatial::BufferStyle style;
-		SenaryExecutor::Execute<string_t, double, int32_t, string_t, string_t, double, string_t>(
+		ExecuteSix<string_t, double, int32_t, string_t, string_t, double, string_t>(
 		    args, result,
 		    [&](const string_t &wkb, double distance, int32_t segments, const string_t &cap, const string_t &join,
 		        double mitre_limit) {

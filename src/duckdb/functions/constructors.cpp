@@ -51,7 +51,7 @@ template <class WRITE>
 void ExecuteFromDoubles(DataChunk &args, Vector &result, idx_t size, WRITE &&write) {
 	DoubleColumns columns(args);
 	result.SetVectorType(VectorType::FLAT_VECTOR);
-	auto strings = FlatVector::GetData<string_t>(result);
+	auto strings = MutableData<string_t>(result);
 	WkbColumn column(result, columns.rows, size);
 	for (idx_t row = 0; row < columns.rows; row++) {
 		if (columns.IsNull(row)) {
@@ -87,12 +87,11 @@ struct ST_Point {
 
 struct ST_MakePoint {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		auto &children = StructVector::GetEntries(result);
 		DoubleColumns columns(args);
 		if (columns.all_valid) {
 			// The arguments are the columns of the structure
-			for (idx_t i = 0; i < children.size(); i++) {
-				children[i]->Reference(args.data[i]);
+			for (idx_t i = 0; i < args.ColumnCount(); i++) {
+				StructField(result, i).Reference(args.data[i]);
 			}
 			result.SetVectorType(columns.constant ? VectorType::CONSTANT_VECTOR : VectorType::FLAT_VECTOR);
 			return;
@@ -103,8 +102,8 @@ struct ST_MakePoint {
 				FlatVector::SetNull(result, row, true);
 				continue;
 			}
-			for (idx_t i = 0; i < children.size(); i++) {
-				FlatVector::GetData<double>(*children[i])[row] = columns.Get(i, row);
+			for (idx_t i = 0; i < args.ColumnCount(); i++) {
+				MutableData<double>(StructField(result, i))[row] = columns.Get(i, row);
 			}
 		}
 		if (columns.constant) {
@@ -155,7 +154,7 @@ struct ST_MakeEnvelope {
 class GeometryLists {
 public:
 	explicit GeometryLists(Vector &lists) {
-		ListVector::GetEntry(lists).ToUnifiedFormat(ListVector::GetListSize(lists), members);
+		ListChild(lists).ToUnifiedFormat(ListVector::GetListSize(lists), members);
 	}
 	//! The geometries of a list, with a slice without bytes for NULL; valid until the next call
 	const std::vector<WkbSlice> &Get(list_entry_t list) {

@@ -33,16 +33,16 @@ struct ST_GeomFromText {
 	}
 
 	static void ExecuteIgnoring(DataChunk &args, ExpressionState &, Vector &result) {
-		BinaryExecutor::ExecuteWithNulls<string_t, bool, string_t>(
+		ExecuteOrNull<string_t, bool, string_t>(
 		    args.data[0], args.data[1], result, args.size(),
-		    [&](const string_t &text, bool ignore_invalid, ValidityMask &mask, idx_t row) {
+		    [&](const string_t &text, bool ignore_invalid) -> std::optional<string_t> {
 			    string_t geometry;
 			    string problem;
 			    if (!TryParse(text, result, geometry, problem)) {
 				    if (!ignore_invalid) {
 					    throw vibespatial::GeometryError(problem);
 				    }
-				    mask.SetInvalid(row);
+				    return std::nullopt;
 			    }
 			    return geometry;
 		    });

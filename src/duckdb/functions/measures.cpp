@@ -120,10 +120,9 @@ struct ST_Extent {
 		const auto constant = args.AllConstant();
 		const auto rows = constant ? 1 : args.size();
 		result.SetVectorType(VectorType::FLAT_VECTOR);
-		auto &fields = StructVector::GetEntries(result);
 		double *columns[4];
 		for (idx_t i = 0; i < 4; i++) {
-			columns[i] = FlatVector::GetData<double>(*fields[i]);
+			columns[i] = MutableData<double>(StructField(result, i));
 		}
 		UnifiedVectorFormat input;
 		args.data[0].ToUnifiedFormat(args.size(), input);
@@ -158,15 +157,11 @@ struct ST_Extent {
 template <double vibe::Box::*LIMIT, double vibe::Box::*MIN, double vibe::Box::*MAX>
 struct ST_BoxLimit {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::ExecuteWithNulls<string_t, double>(args.data[0], result, args.size(),
-		                                                  [](const string_t &wkb, ValidityMask &mask, idx_t row) {
-			                                                  vibe::Box box;
-			                                                  vibespatial::WkbBounds(WkbData(wkb), wkb.GetSize(), box);
-			                                                  if (!(box.*MIN <= box.*MAX)) {
-				                                                  mask.SetInvalid(row);
-			                                                  }
-			                                                  return box.*LIMIT;
-		                                                  });
+		ExecuteOrNull<string_t, double>(args.data[0], result, args.size(), [](const string_t &wkb) {
+			vibe::Box box;
+			vibespatial::WkbBounds(WkbData(wkb), wkb.GetSize(), box);
+			return box.*MIN <= box.*MAX ? std::optional<double>(box.*LIMIT) : std::nullopt;
+		});
 	}
 };
 
@@ -192,17 +187,13 @@ struct AxisRange {
 template <uint8_t AXIS, double AxisRange<AXIS>::*LIMIT>
 struct ST_AxisLimit {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::ExecuteWithNulls<string_t, double>(
-		    args.data[0], result, args.size(), [](const string_t &wkb, ValidityMask &mask, idx_t row) {
-			    AxisRange<AXIS> range;
-			    if (vibespatial::ReadWkbHeader(WkbData(wkb), wkb.GetSize()).vertex_type & AXIS) {
-				    vibespatial::VisitWkb(WkbData(wkb), wkb.GetSize(), range);
-			    }
-			    if (!(range.min <= range.max)) {
-				    mask.SetInvalid(row);
-			    }
-			    return range.*LIMIT;
-		    });
+		ExecuteOrNull<string_t, double>(args.data[0], result, args.size(), [](const string_t &wkb) {
+			AxisRange<AXIS> range;
+			if (vibespatial::ReadWkbHeader(WkbData(wkb), wkb.GetSize()).vertex_type & AXIS) {
+				vibespatial::VisitWkb(WkbData(wkb), wkb.GetSize(), range);
+			}
+			return range.min <= range.max ? std::optional<double>(range.*LIMIT) : std::nullopt;
+		});
 	}
 };
 

@@ -28,7 +28,7 @@ struct OverlayLocalState : public FunctionLocalState {
 	}
 	//! For SqlFunction::Overload
 	static void Use(ScalarFunction &function) {
-		function.init_local_state = Init;
+		SetInitLocalState(function, Init);
 	}
 };
 
@@ -111,7 +111,7 @@ public:
 private:
 	template <class T>
 	static T *result_data(Vector &result, bool is_constant) {
-		return is_constant ? ConstantVector::GetData<T>(result) : FlatVector::GetData<T>(result);
+		return is_constant ? ConstantVector::GetData<T>(result) : MutableData<T>(result);
 	}
 	bool IsValid(Overlay::Side side, idx_t row) const {
 		return formats[side].validity.RowIsValid(formats[side].sel->get_index(row));

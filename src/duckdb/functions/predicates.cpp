@@ -259,7 +259,7 @@ struct Vibe_BufferIntersects {
 		              LogicalType::BOOLEAN, Execute,
 		              [](ScalarFunction &function) {
 			              PreparedArguments(function);
-			              function.init_local_state = Init;
+			              SetInitLocalState(function, Init);
 		              })
 		    .Register(loader);
 	}

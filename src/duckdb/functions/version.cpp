@@ -5,7 +5,7 @@
 namespace duckdb {
 
 static void Version(DataChunk &, ExpressionState &, Vector &result) {
-	result.Reference(Value("v" VIBESPATIAL_VERSION));
+	ReferenceValue(result, Value("v" VIBESPATIAL_VERSION), 1);
 }
 
 void RegisterVersion(ExtensionLoader &loader) {

@@ -11,7 +11,7 @@ namespace duckdb {
 
 using vibespatial::BulkTask;
 
-LogicalBulk::LogicalBulk(idx_t table_index, unique_ptr<LogicalOperator> child) : table_index(table_index) {
+LogicalBulk::LogicalBulk(TableIndex table_index, unique_ptr<LogicalOperator> child) : table_index(table_index) {
 	estimated_cardinality = child->estimated_cardinality;
 	has_estimated_cardinality = child->has_estimated_cardinality;
 	children.push_back(std::move(child));
@@ -43,7 +43,7 @@ vector<ColumnBinding> LogicalBulk::GetColumnBindings() {
 		result.push_back(below[column]);
 	}
 	for (idx_t i = 0; i < expressions.size(); i++) {
-		result.emplace_back(table_index, i);
+		result.emplace_back(table_index, ProjectionIndex(i));
 	}
 	return result;
 }
@@ -54,7 +54,7 @@ void LogicalBulk::ResolveTypes() {
 		types.push_back(children[0]->types[column]);
 	}
 	for (auto &call : expressions) {
-		types.push_back(call->return_type);
+		types.push_back(ReturnTypeOf(*call));
 	}
 }
 
@@ -65,7 +65,7 @@ PhysicalOperator &LogicalBulk::CreatePlan(ClientContext &context, PhysicalPlanGe
 
 bool IsConstantGeometry(const Expression &argument) {
 	return argument.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT &&
-	       !argument.Cast<BoundConstantExpression>().value.IsNull();
+	       !ValueOf(argument.Cast<BoundConstantExpression>()).IsNull();
 }
 
 //! A function of one geometry
@@ -78,11 +78,11 @@ static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task)
 	             {"perimeter", BulkTask::PERIMETER},
 	             {"centroid", BulkTask::CENTROID},
 	             {"flipcoordinates", BulkTask::FLIP}};
-	if (!SqlFunction::IsOurs(function.function) || function.children[0]->IsFoldable() ||
-	    function.children[0]->return_type.id() != LogicalTypeId::GEOMETRY) {
+	if (!SqlFunction::IsOurs(FunctionOf(function)) || ChildrenOf(function)[0]->IsFoldable() ||
+	    ReturnTypeOf(*ChildrenOf(function)[0]).id() != LogicalTypeId::GEOMETRY) {
 		return false;
 	}
-	auto name = SpatialFunctionName(function.function.name);
+	auto name = SpatialFunctionName(FunctionName(function));
 	for (auto &known : TASKS) {
 		if (name == known.name) {
 			task.kind = known.kind;
@@ -97,26 +97,26 @@ bool FindBulkTask(const Expression &call, BulkTask &task) {
 		return false;
 	}
 	auto &function = call.Cast<BoundFunctionExpression>();
-	auto count = function.children.size();
+	auto count = ChildrenOf(function).size();
 	if (count == 1) {
 		return FindRowTask(function, task);
 	}
 	// `spatial` has functions of the same names
-	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(function.bind_info.get())) {
+	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(BindDataOf(function).get())) {
 		return false;
 	}
 	idx_t constants = 0;
 	for (idx_t i = 0; i < 2; i++) {
-		if (IsConstantGeometry(*function.children[i])) {
+		if (IsConstantGeometry(*ChildrenOf(function)[i])) {
 			constants++;
-		} else if (function.children[i]->IsFoldable()) {
+		} else if (ChildrenOf(function)[i]->IsFoldable()) {
 			return false;
 		}
 	}
 	if (constants == 2) {
 		return false;
 	}
-	auto name = SpatialFunctionName(function.function.name);
+	auto name = SpatialFunctionName(FunctionName(function));
 	if (count == 2 && FindSpatialPredicate(name, task.predicate)) {
 		task.kind = BulkTask::RELATE;
 		return true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "engine/gpu_bulk.hpp"
@@ -14,10 +15,10 @@ namespace duckdb {
 //! time. The calls are its expressions, all of one kernel.
 class LogicalBulk : public LogicalExtensionOperator {
 public:
-	LogicalBulk(idx_t table_index, unique_ptr<LogicalOperator> child);
+	LogicalBulk(TableIndex table_index, unique_ptr<LogicalOperator> child);
 
 	//! Of the calls
-	idx_t table_index;
+	TableIndex table_index;
 	//! Columns of the child that come out
 	vector<idx_t> columns;
 

@@ -63,7 +63,7 @@ private:
 			}
 			break;
 		case ExpressionClass::BOUND_AGGREGATE:
-			if (expr->Cast<BoundAggregateExpression>().filter) {
+			if (HasFilter(expr->Cast<BoundAggregateExpression>())) {
 				return;
 			}
 			break;
@@ -100,8 +100,8 @@ private:
 			while (index < bulk->expressions.size() && !bulk->expressions[index]->Equals(*call)) {
 				index++;
 			}
-			auto column = make_uniq<BoundColumnRefExpression>(call->GetName(), call->return_type,
-			                                                  ColumnBinding(bulk->table_index, index));
+			auto column = make_uniq<BoundColumnRefExpression>(call->GetName(), ReturnTypeOf(*call),
+			                                                  ColumnBinding(bulk->table_index, ProjectionIndex(index)));
 			column->SetAlias(call->GetAlias());
 			if (index == bulk->expressions.size()) {
 				bulk->expressions.push_back(std::move(call));
@@ -115,7 +115,7 @@ private:
 		column_binding_set_t used;
 		LogicalOperatorVisitor::EnumerateExpressions(op, [&](unique_ptr<Expression> *expr) {
 			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
-			    **expr, [&](const BoundColumnRefExpression &column) { used.insert(column.binding); });
+			    **expr, [&](const BoundColumnRefExpression &column) { used.insert(BindingOf(column)); });
 		});
 		return used;
 	}
@@ -188,10 +188,10 @@ private:
 		auto bindings = bulk.GetColumnBindings();
 		for (auto &output : outputs) {
 			auto position = std::find(bindings.begin(), bindings.end(), output) - bindings.begin();
-			filter.projection_map.push_back(NumericCast<idx_t>(position));
+			filter.projection_map.push_back(ProjectionIndex(NumericCast<idx_t>(position)));
 		}
 		if (outputs.empty()) {
-			filter.projection_map.push_back(bulk.columns.size()); // rows need a column to be counted by
+			filter.projection_map.push_back(ProjectionIndex(bulk.columns.size())); // rows need a column to be counted by
 		}
 	}
 

@@ -21,7 +21,7 @@ PhysicalBulk::PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBu
 			throw InternalException("VIBE_BULK: a call that is none");
 		}
 		ExpressionIterator::VisitExpression<BoundReferenceExpression>(
-		    *call, [&](const BoundReferenceExpression &column) { buffered_columns[column.index] = true; });
+		    *call, [&](const BoundReferenceExpression &column) { buffered_columns[IndexOf(column)] = true; });
 	}
 	for (auto column : columns) {
 		buffered_columns[column] = true;

@@ -73,7 +73,7 @@ SinkResultType PhysicalCollectRows::Sink(ExecutionContext &, DataChunk &chunk, O
 	for (idx_t i = 0; i < columns.size(); i++) {
 		local.chunk.data[i].Reference(chunk.data[columns[i]]);
 	}
-	local.chunk.SetCardinality(chunk);
+	SetRowCount(local.chunk, chunk.size());
 	if (batched) {
 		local.batches.Append(local.chunk, local.partition_info.batch_index.GetIndex());
 	} else {

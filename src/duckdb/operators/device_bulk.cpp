@@ -137,9 +137,9 @@ string DeviceBulk::DescribePlan(ClientContext &context, const char *kernel, idx_
 BulkRows::BulkRows(ClientContext &context, const PhysicalBulk &op) : op(op), arguments_executor(context) {
 	vector<LogicalType> types;
 	for (auto &call : op.calls) {
-		for (auto &argument : call->Cast<BoundFunctionExpression>().children) {
+		for (auto &argument : ChildrenOf(call->Cast<BoundFunctionExpression>())) {
 			arguments_executor.AddExpression(*argument);
-			types.push_back(argument->return_type);
+			types.push_back(ReturnTypeOf(*argument));
 		}
 		executors.push_back(make_uniq<ExpressionExecutor>(context, *call));
 	}
@@ -157,7 +157,7 @@ bool BulkRows::ArePoints(DataChunk &input) {
 	vibe::Vec2 point;
 	idx_t first = 0;
 	for (idx_t i = 0; i < op.calls.size(); i++) {
-		auto &children = op.calls[i]->Cast<BoundFunctionExpression>().children;
+		auto &children = ChildrenOf(op.calls[i]->Cast<BoundFunctionExpression>());
 		for (idx_t side = 0; side < (op.tasks[i].IsOfPairs() ? 2 : 1); side++) {
 			bool is_constant = IsConstantGeometry(*children[side]);
 			if (is_constant && op.tasks[i].kind == BulkTask::RELATE) {
@@ -191,7 +191,7 @@ void BulkRows::Execute(DataChunk &input, DataChunk &output) {
 	for (idx_t i = 0; i < op.calls.size(); i++) {
 		Execute(i, input, output.data[column++]);
 	}
-	output.SetCardinality(input);
+	SetRowCount(output, input.size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -246,7 +246,7 @@ void BulkBatch::Add(DataChunk &input) {
 		} else {
 			AddRows(i, arguments.data[first], arguments.size());
 		}
-		first += op.calls[i]->Cast<BoundFunctionExpression>().children.size();
+		first += ChildrenOf(op.calls[i]->Cast<BoundFunctionExpression>()).size();
 	}
 	kept.Add(input, 0, input.size(), count);
 	count += input.size();
@@ -295,7 +295,7 @@ void BulkBatch::Prepare(idx_t number) {
 
 void BulkBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
 	auto &call = calls[number];
-	auto &children = op.calls[number]->Cast<BoundFunctionExpression>().children;
+	auto &children = ChildrenOf(op.calls[number]->Cast<BoundFunctionExpression>());
 	bool left_varies = !IsConstantGeometry(*children[0]), right_varies = !IsConstantGeometry(*children[1]);
 	bool has_limit = op.tasks[number].kind == BulkTask::WITHIN;
 	UnifiedVectorFormat left, right, limit;
@@ -387,7 +387,7 @@ bool BulkBatch::AddGeometry(BulkSide &side, const string_t &wkb) {
 
 vibespatial::BulkInput BulkBatch::Input(idx_t number, idx_t first, idx_t size) const {
 	auto &call = calls[number];
-	auto &children = op.calls[number]->Cast<BoundFunctionExpression>().children;
+	auto &children = ChildrenOf(op.calls[number]->Cast<BoundFunctionExpression>());
 	vibespatial::BulkInput input;
 	input.first = first;
 	input.count = size;
@@ -520,8 +520,8 @@ void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
 				sliced.data[column].Slice(chunk.data[column], selection, end - begin);
 			}
 		}
-		sliced.SetCardinality(end - begin);
-		Vector computed(op.calls[number]->return_type);
+		SetRowCount(sliced, end - begin);
+		Vector computed(ReturnTypeOf(*op.calls[number]));
 		rows.Execute(number, sliced, computed);
 		UnifiedVectorFormat format;
 		computed.ToUnifiedFormat(end - begin, format);
@@ -551,20 +551,20 @@ void BulkBatch::Emit(idx_t number, DataChunk &output) {
 		auto &vector = output.data[column++];
 		vector.SetVectorType(VectorType::FLAT_VECTOR);
 		if (!call.answers.empty()) {
-			memcpy(FlatVector::GetData<bool>(vector), call.answers.data() + first, chunk.size() * sizeof(bool));
+			memcpy(MutableData<bool>(vector), call.answers.data() + first, chunk.size() * sizeof(bool));
 		} else if (!call.numbers.empty()) {
-			memcpy(FlatVector::GetData<double>(vector), call.numbers.data() + first, chunk.size() * sizeof(double));
+			memcpy(MutableData<double>(vector), call.numbers.data() + first, chunk.size() * sizeof(double));
 		}
 		for (idx_t i = 0; i < chunk.size(); i++) {
 			if (call.is_null[first + i]) {
 				FlatVector::SetNull(vector, i, true);
 			} else if (!call.geometries.empty()) {
-				FlatVector::GetData<string_t>(vector)[i] =
+				MutableData<string_t>(vector)[i] =
 				    StringVector::AddStringOrBlob(vector, call.geometries[first + i]);
 			}
 		}
 	}
-	output.SetCardinality(chunk);
+	SetRowCount(output, chunk.size());
 }
 
 } // namespace duckdb

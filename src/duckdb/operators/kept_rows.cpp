@@ -22,7 +22,7 @@ void KeptRows::Add(DataChunk &input, idx_t begin, idx_t size, idx_t at) {
 				CountStrings(chunk.data[column], offset, offset + some);
 			}
 		}
-		chunk.SetCardinality(offset + some);
+		SetRowCount(chunk, offset + some);
 		at += some;
 		begin += some;
 		size -= some;

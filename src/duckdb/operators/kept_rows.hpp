@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 
 namespace duckdb {
 

@@ -8,7 +8,7 @@
 
 namespace duckdb {
 
-LogicalKnn::LogicalKnn(idx_t table_index, uint64_t k, double max_distance, vector<unique_ptr<Expression>> left_columns,
+LogicalKnn::LogicalKnn(TableIndex table_index, uint64_t k, double max_distance, vector<unique_ptr<Expression>> left_columns,
                        vector<unique_ptr<Expression>> right_columns, unique_ptr<LogicalOperator> left,
                        unique_ptr<LogicalOperator> right)
     : table_index(table_index), k(k), max_distance(max_distance), left_count(left_columns.size()) {
@@ -43,7 +43,7 @@ vector<ColumnBinding> LogicalKnn::GetColumnBindings() {
 	return GenerateColumnBindings(table_index, OWN_COLUMNS + expressions.size() - 2);
 }
 
-vector<idx_t> LogicalKnn::GetTableIndex() const {
+vector<TableIndex> LogicalKnn::GetTableIndex() const {
 	return {table_index};
 }
 
@@ -61,7 +61,7 @@ void LogicalKnn::ResolveTypes() {
 	for (idx_t i = 0; i < expressions.size(); i++) {
 		// The geometries come first on each side
 		if (i != 0 && i != left_count) {
-			types.push_back(expressions[i]->return_type);
+			types.push_back(ReturnTypeOf(*expressions[i]));
 		}
 	}
 }
@@ -80,7 +80,7 @@ PhysicalOperator &LogicalKnn::CreatePlan(ClientContext &context, PhysicalPlanGen
 	auto deterministic = GetDeterministic(context);
 	vector<idx_t> columns[2];
 	for (idx_t i = 0; i < expressions.size(); i++) {
-		columns[i < left_count ? 0 : 1].push_back(expressions[i]->Cast<BoundReferenceExpression>().index);
+		columns[i < left_count ? 0 : 1].push_back(IndexOf(expressions[i]->Cast<BoundReferenceExpression>()));
 	}
 	auto collect = [&](idx_t side) -> PhysicalOperator & {
 		auto &child = planner.CreatePlan(*children[side]);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 
 namespace duckdb {
@@ -13,14 +14,14 @@ namespace duckdb {
 class LogicalKnn : public LogicalExtensionOperator {
 public:
 	//! The expressions are columns of the children: the left geometry and the left columns that come out, then the right ones
-	LogicalKnn(idx_t table_index, uint64_t k, double max_distance, vector<unique_ptr<Expression>> left_columns,
+	LogicalKnn(TableIndex table_index, uint64_t k, double max_distance, vector<unique_ptr<Expression>> left_columns,
 	           vector<unique_ptr<Expression>> right_columns, unique_ptr<LogicalOperator> left,
 	           unique_ptr<LogicalOperator> right);
 
 	//! Beside the columns of the children
 	static constexpr idx_t OWN_COLUMNS = 4;
 
-	const idx_t table_index;
+	const TableIndex table_index;
 	const uint64_t k;
 	const double max_distance;
 	//! So many expressions are of the left child
@@ -35,7 +36,7 @@ public:
 	void Serialize(Serializer &serializer) const override;
 	InsertionOrderPreservingMap<string> ParamsToString() const override;
 	vector<ColumnBinding> GetColumnBindings() override;
-	vector<idx_t> GetTableIndex() const override;
+	vector<TableIndex> GetTableIndex() const override;
 	idx_t EstimateCardinality(ClientContext &context) override;
 	void ResolveColumnBindings(ColumnBindingResolver &resolver, vector<ColumnBinding> &bindings) override;
 	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override;

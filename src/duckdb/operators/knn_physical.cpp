@@ -30,7 +30,7 @@ static constexpr const char *FUNCTION = "vibe_knn";
 //===----------------------------------------------------------------------===//
 PhysicalKnn::PhysicalKnn(PhysicalPlan &plan, LogicalKnn &knn, PhysicalOperator &left, PhysicalOperator &right,
                          bool deterministic)
-    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, knn.types, knn.estimated_cardinality), k(knn.k),
+    : ReportingOperator(plan, PhysicalOperatorType::EXTENSION, knn.types, knn.estimated_cardinality), k(knn.k),
       max_distance(knn.max_distance), deterministic(deterministic), layout(make_shared_ptr<TupleDataLayout>()) {
 	children.push_back(left);
 	children.push_back(right);
@@ -310,11 +310,11 @@ public:
 
 	//! Neighbours of rows of one chunk, as many as fit into the result
 	void Emit(KnnRight &right, DataChunk &result) {
-		auto left_row = FlatVector::GetData<int64_t>(result.data[0]);
-		auto right_row = FlatVector::GetData<int64_t>(result.data[1]);
-		auto distance = FlatVector::GetData<double>(result.data[2]);
-		auto rank = FlatVector::GetData<int64_t>(result.data[3]);
-		auto location = FlatVector::GetData<data_ptr_t>(locations);
+		auto left_row = MutableData<int64_t>(result.data[0]);
+		auto right_row = MutableData<int64_t>(result.data[1]);
+		auto distance = MutableData<double>(result.data[2]);
+		auto rank = MutableData<int64_t>(result.data[3]);
+		auto location = MutableData<data_ptr_t>(locations);
 		auto &left = *tile[at];
 		first_row = left.FirstRow();
 		idx_t count = 0;
@@ -352,7 +352,7 @@ public:
 				result.data[column++].Reference(values);
 			}
 		}
-		result.SetCardinality(count);
+		SetRowCount(result, count);
 		if (next == left.chunk.size()) {
 			next = 0;
 			at++;
@@ -431,6 +431,7 @@ SourceResultType PhysicalKnn::GetDataInternal(ExecutionContext &context, DataChu
 			}
 			if (local.Done()) {
 				if (!local.Fetch(global)) {
+					SourceFinished(context, global);
 					return SourceResultType::FINISHED;
 				}
 				global.right.CountMemory();
@@ -456,8 +457,7 @@ ProgressData PhysicalKnn::GetProgress(ClientContext &, GlobalSourceState &gstate
 	return result;
 }
 
-InsertionOrderPreservingMap<string> PhysicalKnn::ExtraSourceParams(GlobalSourceState &gstate,
-                                                                   LocalSourceState &) const {
+InsertionOrderPreservingMap<string> PhysicalKnn::Report(GlobalSourceState &gstate) const {
 	auto &global = gstate.Cast<KnnGlobalSource>();
 	auto &right = global.right;
 	InsertionOrderPreservingMap<string> result;

@@ -13,7 +13,7 @@ namespace duckdb {
 
 //! VIBE_KNN. Both children are collected, so that their rows have numbers. The source's threads index the right side together, then
 //! each takes chunks of the left one: rows come out by left row and rank wherever DuckDB keeps the order of a scan.
-class PhysicalKnn : public PhysicalOperator {
+class PhysicalKnn : public ReportingOperator<PhysicalOperator> {
 public:
 	PhysicalKnn(PhysicalPlan &plan, LogicalKnn &knn, PhysicalOperator &left, PhysicalOperator &right,
 	            bool deterministic);
@@ -58,8 +58,7 @@ public:
 	unique_ptr<LocalSourceState> GetLocalSourceState(ExecutionContext &context,
 	                                                 GlobalSourceState &gstate) const override;
 	ProgressData GetProgress(ClientContext &context, GlobalSourceState &gstate) const override;
-	InsertionOrderPreservingMap<string> ExtraSourceParams(GlobalSourceState &gstate,
-	                                                      LocalSourceState &lstate) const override;
+	InsertionOrderPreservingMap<string> Report(GlobalSourceState &gstate) const override;
 
 protected:
 	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,

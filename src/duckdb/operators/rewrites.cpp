@@ -17,22 +17,22 @@ string CallName(const Expression &expr) {
 	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION) {
 		return string();
 	}
-	auto &function = expr.Cast<BoundFunctionExpression>().function;
-	return SqlFunction::IsOurs(function) ? SpatialFunctionName(function.name) : string();
+	auto &call = expr.Cast<BoundFunctionExpression>();
+	return SqlFunction::IsOurs(FunctionOf(call)) ? SpatialFunctionName(FunctionName(call)) : string();
 }
 
 bool IsCall(const Expression &expr, const string &name, idx_t arguments) {
-	return CallName(expr) == name && expr.Cast<BoundFunctionExpression>().children.size() == arguments;
+	return CallName(expr) == name && ChildrenOf(expr.Cast<BoundFunctionExpression>()).size() == arguments;
 }
 
 vector<unique_ptr<Expression>> &Arguments(Expression &call) {
-	return call.Cast<BoundFunctionExpression>().children;
+	return ChildrenOf(call.Cast<BoundFunctionExpression>());
 }
 
-unordered_set<idx_t> TablesOf(const Expression &expr) {
-	unordered_set<idx_t> tables;
+unordered_set<TableIndex> TablesOf(const Expression &expr) {
+	unordered_set<TableIndex> tables;
 	ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
-	    expr, [&](const BoundColumnRefExpression &column) { tables.insert(column.binding.table_index); });
+	    expr, [&](const BoundColumnRefExpression &column) { tables.insert(BindingOf(column).table_index); });
 	return tables;
 }
 
@@ -73,7 +73,7 @@ private:
 		const bool passes = is_condition && expr->GetExpressionClass() == ExpressionClass::BOUND_CONJUNCTION;
 		ExpressionIterator::EnumerateChildren(*expr, [&](unique_ptr<Expression> &child) { Visit(child, passes); });
 		auto result = Rewritten(*expr, is_condition);
-		if (result && result->return_type == expr->return_type) {
+		if (result && ReturnTypeOf(*result) == ReturnTypeOf(*expr)) {
 			result->SetAlias(expr->GetAlias());
 			expr = std::move(result);
 		}
@@ -141,28 +141,27 @@ private:
 		}
 		auto &arguments = Arguments(overlay);
 		auto result = make_uniq<BoundOperatorExpression>(ExpressionType::OPERATOR_NOT, LogicalType::BOOLEAN);
-		result->children.push_back(Bind("vibe_intersects", std::move(arguments[0]), std::move(arguments[1])));
+		ChildrenOf(*result).push_back(Bind("vibe_intersects", std::move(arguments[0]), std::move(arguments[1])));
 		return std::move(result);
 	}
 
 	//! NOT NOT x -> x
 	static unique_ptr<Expression> Negation(Expression &expr) {
-		auto &child = *expr.Cast<BoundOperatorExpression>().children[0];
+		auto &child = *ChildrenOf(expr.Cast<BoundOperatorExpression>())[0];
 		if (child.GetExpressionType() != ExpressionType::OPERATOR_NOT) {
 			return nullptr;
 		}
-		return std::move(child.Cast<BoundOperatorExpression>().children[0]);
+		return std::move(ChildrenOf(child.Cast<BoundOperatorExpression>())[0]);
 	}
 
 	//! vibe_intersection_area(a, b) > c -> ST_Intersects(a, b) AND .., for a join to be found by
 	unique_ptr<Expression> Comparison(Expression &expr) {
-		auto &comparison = expr.Cast<BoundComparisonExpression>();
 		const bool is_greater = expr.GetExpressionType() == ExpressionType::COMPARE_GREATERTHAN ||
 		                        expr.GetExpressionType() == ExpressionType::COMPARE_GREATERTHANOREQUALTO;
 		const bool is_strict = expr.GetExpressionType() == ExpressionType::COMPARE_GREATERTHAN ||
 		                       expr.GetExpressionType() == ExpressionType::COMPARE_LESSTHAN;
-		auto &area = is_greater ? *comparison.left : *comparison.right;
-		auto &least = is_greater ? *comparison.right : *comparison.left;
+		auto &area = is_greater ? *LeftOf(expr) : *RightOf(expr);
+		auto &least = is_greater ? *RightOf(expr) : *LeftOf(expr);
 		if (!IsCall(area, "intersection_area", 2) || expr.IsVolatile() || TablesOf(area).size() < 2 ||
 		    !(is_strict ? IsNotNegative(least) : IsPositive(least))) {
 			return nullptr;
@@ -190,9 +189,9 @@ private:
 			return false;
 		}
 		auto &function = expr.Cast<BoundFunctionExpression>();
-		return (function.function.name == "*" || function.function.name == "+") && function.children.size() == 2 &&
-		       function.return_type.id() == LogicalTypeId::DOUBLE && IsNotNegative(*function.children[0]) &&
-		       IsNotNegative(*function.children[1]);
+		return (FunctionName(function) == "*" || FunctionName(function) == "+") && ChildrenOf(function).size() == 2 &&
+		       ReturnTypeOf(function).id() == LogicalTypeId::DOUBLE && IsNotNegative(*ChildrenOf(function)[0]) &&
+		       IsNotNegative(*ChildrenOf(function)[1]);
 	}
 
 	//===------------------------------------------------------------------===//
@@ -274,7 +273,7 @@ private:
 	//! A number that is known now; not NULL
 	bool Constant(Expression &expr, double &result) {
 		Value value;
-		if (!expr.IsFoldable() || !expr.return_type.IsNumeric() ||
+		if (!expr.IsFoldable() || !ReturnTypeOf(expr).IsNumeric() ||
 		    !ExpressionExecutor::TryEvaluateScalar(context, expr, value) || value.IsNull()) {
 			return false;
 		}
@@ -289,7 +288,8 @@ private:
 		ErrorData error;
 		const bool is_operator = name == "+";
 		auto result =
-		    FunctionBinder(context).BindScalarFunction(DEFAULT_SCHEMA, name, std::move(arguments), error, is_operator);
+		    FunctionBinder(context).BindScalarFunction(Identifier(DEFAULT_SCHEMA), Identifier(name), std::move(arguments),
+		                                               error, is_operator);
 		if (error.HasError()) {
 			error.Throw();
 		}

@@ -148,7 +148,7 @@ DataChunk &BuildGather::Gather(const SpatialBuild &build, const uint32_t *build_
 	if (columns.empty()) {
 		return chunk;
 	}
-	auto pointers = FlatVector::GetData<data_ptr_t>(locations);
+	auto pointers = MutableData<data_ptr_t>(locations);
 	for (idx_t i = 0; i < count; i++) {
 		pointers[i] = build.Location(build_rows[i]);
 	}
@@ -156,7 +156,7 @@ DataChunk &BuildGather::Gather(const SpatialBuild &build, const uint32_t *build_
 	TupleDataCollection::ResetCachedCastVectors(state, columns);
 	auto &all = *FlatVector::IncrementalSelectionVector();
 	build.Rows().Gather(locations, all, count, columns, chunk, all, state.cached_cast_vectors);
-	chunk.SetCardinality(count);
+	SetRowCount(chunk, count);
 	return chunk;
 }
 

@@ -66,19 +66,19 @@ bool IsGeometryFunction(const Expression &expr, idx_t arguments) {
 		return false;
 	}
 	auto &function = expr.Cast<BoundFunctionExpression>();
-	return function.children.size() == arguments && function.children[0]->return_type.id() == LogicalTypeId::GEOMETRY &&
-	       function.children[1]->return_type.id() == LogicalTypeId::GEOMETRY;
+	return ChildrenOf(function).size() == arguments && ReturnTypeOf(*ChildrenOf(function)[0]).id() == LogicalTypeId::GEOMETRY &&
+	       ReturnTypeOf(*ChildrenOf(function)[1]).id() == LogicalTypeId::GEOMETRY;
 }
 
 //! Casts between GEOMETRY types change the CRS in the type alone
 unique_ptr<Expression> *StripCasts(unique_ptr<Expression> *expr) {
-	while ((*expr)->GetExpressionClass() == ExpressionClass::BOUND_CAST) {
-		auto &cast = (*expr)->Cast<BoundCastExpression>();
-		if (cast.return_type.id() != LogicalTypeId::GEOMETRY ||
-		    cast.child->return_type.id() != LogicalTypeId::GEOMETRY) {
+	while (IsCast(**expr)) {
+		auto &child = CastChild(**expr);
+		if (ReturnTypeOf(**expr).id() != LogicalTypeId::GEOMETRY ||
+		    ReturnTypeOf(*child).id() != LogicalTypeId::GEOMETRY) {
 			break;
 		}
-		expr = &cast.child;
+		expr = &child;
 	}
 	return expr;
 }
@@ -107,19 +107,18 @@ public:
 
 	//! x for "x = true" and the like: a join keeps the rows where its condition is true
 	static unique_ptr<Expression> &StripTruth(unique_ptr<Expression> &expr) {
-		if (expr->GetExpressionClass() != ExpressionClass::BOUND_COMPARISON) {
+		if (!IsComparison(*expr)) {
 			return expr;
 		}
-		auto &comparison = expr->Cast<BoundComparisonExpression>();
 		auto is = [](const Expression &side, bool truth) {
 			if (side.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT) {
 				return false;
 			}
-			auto &value = side.Cast<BoundConstantExpression>().value;
+			auto &value = ValueOf(side.Cast<BoundConstantExpression>());
 			return value.type().id() == LogicalTypeId::BOOLEAN && !value.IsNull() && BooleanValue::Get(value) == truth;
 		};
 		bool truth;
-		switch (comparison.GetExpressionType()) {
+		switch (expr->GetExpressionType()) {
 		case ExpressionType::COMPARE_EQUAL:
 		case ExpressionType::COMPARE_NOT_DISTINCT_FROM:
 			truth = true;
@@ -130,9 +129,9 @@ public:
 		default:
 			return expr;
 		}
-		return is(*comparison.right, truth)  ? StripTruth(comparison.left)
-		       : is(*comparison.left, truth) ? StripTruth(comparison.right)
-		                                     : expr;
+		auto &left = LeftOf(*expr);
+		auto &right = RightOf(*expr);
+		return is(*right, truth) ? StripTruth(left) : is(*left, truth) ? StripTruth(right) : expr;
 	}
 
 	//! Terms that a conjunct is the OR of; or that it cannot be true without, when it is not `exact`
@@ -145,7 +144,7 @@ public:
 		}
 		idx_t distances = 0, boxes = 0;
 		bool equals = false;
-		for (auto &child : expr->Cast<BoundConjunctionExpression>().children) {
+		for (auto &child : ChildrenOf(expr->Cast<BoundConjunctionExpression>())) {
 			FoundTerm term;
 			auto fits = [&]() {
 				return found.empty() ||
@@ -155,7 +154,7 @@ public:
 			if (arm->GetExpressionType() == ExpressionType::CONJUNCTION_AND) {
 				exact = false;
 				bool any = false;
-				for (auto &part : arm->Cast<BoundConjunctionExpression>().children) {
+				for (auto &part : ChildrenOf(arm->Cast<BoundConjunctionExpression>())) {
 					term = FoundTerm();
 					any = Term(StripTruth(part), term) && fits();
 					if (any) {
@@ -208,15 +207,13 @@ private:
 			return Function(*expr, found);
 		case ExpressionType::COMPARE_LESSTHAN:
 		case ExpressionType::COMPARE_LESSTHANOREQUALTO: {
-			auto &comparison = expr->Cast<BoundComparisonExpression>();
 			found.strict = expr->GetExpressionType() == ExpressionType::COMPARE_LESSTHAN;
-			return Distance(*comparison.left, *comparison.right, found);
+			return Distance(*LeftOf(*expr), *RightOf(*expr), found);
 		}
 		case ExpressionType::COMPARE_GREATERTHAN:
 		case ExpressionType::COMPARE_GREATERTHANOREQUALTO: {
-			auto &comparison = expr->Cast<BoundComparisonExpression>();
 			found.strict = expr->GetExpressionType() == ExpressionType::COMPARE_GREATERTHAN;
-			return Distance(*comparison.right, *comparison.left, found);
+			return Distance(*RightOf(*expr), *LeftOf(*expr), found);
 		}
 		default:
 			return false;
@@ -226,14 +223,14 @@ private:
 	bool Function(Expression &expr, FoundTerm &found) {
 		if (IsGeometryFunction(expr, 3)) {
 			auto &function = expr.Cast<BoundFunctionExpression>();
-			return SpatialFunctionName(function.function.name) == "dwithin" && Arguments(function, found) &&
-			       Limit(*function.children[2], found);
+			return SpatialFunctionName(FunctionName(function)) == "dwithin" && Arguments(function, found) &&
+			       Limit(*ChildrenOf(function)[2], found);
 		}
 		if (!IsGeometryFunction(expr, 2)) {
 			return false;
 		}
 		auto &function = expr.Cast<BoundFunctionExpression>();
-		auto name = SpatialFunctionName(function.function.name);
+		auto name = SpatialFunctionName(FunctionName(function));
 		if (name == "dwithin") {
 			return Arguments(function, found) && BoundLimit(function, found);
 		}
@@ -247,7 +244,7 @@ private:
 			found.rank = BOXES_RANK;
 			return true;
 		}
-		bool in_order = found.left == StripCasts(&function.children[0]);
+		bool in_order = found.left == StripCasts(&ChildrenOf(function)[0]);
 		found.term.kind = JoinTerm::RELATE;
 		found.term.predicate = in_order ? predicate->predicate : predicate->flipped;
 		found.rank = predicate->rank;
@@ -260,7 +257,7 @@ private:
 		constexpr double LARGEST = 1e150, SMALLEST = 1e-150; // whose squares are exact enough
 		auto within = [&](double x) {
 			auto copy = function.Copy();
-			auto &arguments = copy->Cast<BoundFunctionExpression>().children;
+			auto &arguments = ChildrenOf(copy->Cast<BoundFunctionExpression>());
 			arguments[0] = make_uniq<BoundConstantExpression>(PointValue(0));
 			arguments[1] = make_uniq<BoundConstantExpression>(PointValue(x));
 			auto value = ExpressionExecutor::EvaluateScalar(context, *copy);
@@ -306,7 +303,7 @@ private:
 			return false;
 		}
 		auto &function = expr.Cast<BoundFunctionExpression>();
-		if (SpatialFunctionName(function.function.name) != "distance" || !Arguments(function, found)) {
+		if (SpatialFunctionName(FunctionName(function)) != "distance" || !Arguments(function, found)) {
 			return false;
 		}
 		found.compared = true;
@@ -315,7 +312,7 @@ private:
 	}
 
 	bool Limit(Expression &limit, FoundTerm &found) {
-		if (limit.return_type.id() != LogicalTypeId::DOUBLE || limit.IsVolatile()) {
+		if (ReturnTypeOf(limit).id() != LogicalTypeId::DOUBLE || limit.IsVolatile()) {
 			return false;
 		}
 		found.term.kind = JoinTerm::DISTANCE;
@@ -337,11 +334,11 @@ private:
 			return false;
 		}
 		auto &sum = limit.Cast<BoundFunctionExpression>();
-		if (sum.function.name != "+" || sum.children.size() != 2) {
+		if (FunctionName(sum) != "+" || ChildrenOf(sum).size() != 2) {
 			return false;
 		}
-		for (auto &part : sum.children) {
-			if (part->return_type.id() != LogicalTypeId::DOUBLE || SideOf(*part) == JoinSide::BOTH) {
+		for (auto &part : ChildrenOf(sum)) {
+			if (ReturnTypeOf(*part).id() != LogicalTypeId::DOUBLE || SideOf(*part) == JoinSide::BOTH) {
 				return false;
 			}
 			(SideOf(*part) == JoinSide::RIGHT ? found.right_limit : found.left_limit) = *part;
@@ -352,8 +349,8 @@ private:
 
 	//! One argument from each side
 	bool Arguments(BoundFunctionExpression &function, FoundTerm &found) {
-		auto first = StripCasts(&function.children[0]);
-		auto second = StripCasts(&function.children[1]);
+		auto first = StripCasts(&ChildrenOf(function)[0]);
+		auto second = StripCasts(&ChildrenOf(function)[1]);
 		if ((*first)->IsVolatile() || (*second)->IsVolatile()) {
 			return false;
 		}
@@ -373,7 +370,7 @@ private:
 
 	JoinSide SideOf(Expression &expr) const {
 		if (tables.constants_are_right && expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT &&
-		    expr.return_type.id() == LogicalTypeId::GEOMETRY && !expr.Cast<BoundConstantExpression>().value.IsNull()) {
+		    ReturnTypeOf(expr).id() == LogicalTypeId::GEOMETRY && !ValueOf(expr.Cast<BoundConstantExpression>()).IsNull()) {
 			return JoinSide::RIGHT;
 		}
 		return JoinSide::GetJoinSide(expr, tables.left, tables.right);
@@ -504,13 +501,13 @@ static bool IsPredicateOfTwoTables(Expression &expr) {
 	if (!IsGeometryFunction(expr, 2) && !IsGeometryFunction(expr, 3)) {
 		return false;
 	}
-	auto name = SpatialFunctionName(expr.Cast<BoundFunctionExpression>().function.name);
+	auto name = SpatialFunctionName(FunctionName(expr.Cast<BoundFunctionExpression>()));
 	if (!FindPredicate(name) && name != "dwithin" && name != "intersects_extent") {
 		return false;
 	}
-	unordered_set<idx_t> tables;
+	unordered_set<TableIndex> tables;
 	ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
-	    expr, [&](const BoundColumnRefExpression &column) { tables.insert(column.binding.table_index); });
+	    expr, [&](const BoundColumnRefExpression &column) { tables.insert(BindingOf(column).table_index); });
 	return tables.size() > 1;
 }
 
@@ -518,8 +515,8 @@ void HideSpatialPredicates(LogicalOperator &plan) {
 	VisitExpressions(plan, [](unique_ptr<Expression> &expr) {
 		if (IsPredicateOfTwoTables(*expr)) {
 			auto alias = expr->GetAlias();
-			expr = make_uniq<BoundComparisonExpression>(ExpressionType::COMPARE_EQUAL, std::move(expr),
-			                                            make_uniq<BoundConstantExpression>(Value::BOOLEAN(true)));
+			expr = MakeComparison(ExpressionType::COMPARE_EQUAL, std::move(expr),
+			                      make_uniq<BoundConstantExpression>(Value::BOOLEAN(true)));
 			expr->SetAlias(alias);
 		}
 	});

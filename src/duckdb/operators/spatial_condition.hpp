@@ -6,6 +6,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/planner/expression.hpp"
 #include "engine/cpu/join.hpp"
 
@@ -13,8 +14,8 @@ namespace duckdb {
 
 //! The tables below the two children of a join
 struct JoinTables {
-	unordered_set<idx_t> left;
-	unordered_set<idx_t> right;
+	unordered_set<TableIndex> left;
+	unordered_set<TableIndex> right;
 	//! There is no right child: geometries that are constants stand for it
 	bool constants_are_right = false;
 

@@ -9,13 +9,8 @@ namespace duckdb {
 //===----------------------------------------------------------------------===//
 //! The hash table keeps each group's number where the state of an aggregate would be
 static vector<AggregateObject> NumberOnly() {
-	AggregateFunction function(
-	    {}, LogicalType::UINTEGER, [](const AggregateFunction &) -> idx_t { return sizeof(uint32_t); },
-	    [](const AggregateFunction &, data_ptr_t state) { Store<uint32_t>(0, state); }, nullptr, nullptr, nullptr,
-	    FunctionNullHandling::DEFAULT_NULL_HANDLING);
 	vector<AggregateObject> result;
-	result.emplace_back(std::move(function), nullptr, 0, AlignValue(sizeof(uint32_t)), AggregateType::NON_DISTINCT,
-	                    PhysicalType::UINT32);
+	result.push_back(NumberState());
 	return result;
 }
 
@@ -27,7 +22,7 @@ void GroupNumbers::Number(DataChunk &groups, uint32_t *numbers) {
 	Vector addresses(LogicalType::POINTER);
 	SelectionVector new_groups(STANDARD_VECTOR_SIZE);
 	auto new_count = table.FindOrCreateGroups(groups, addresses, new_groups);
-	auto pointers = FlatVector::GetData<data_ptr_t>(addresses);
+	auto pointers = MutableData<data_ptr_t>(addresses);
 	const auto offset = table.GetLayout().GetAggrOffset();
 	if (new_count > 0) {
 		DataChunk fresh;
@@ -60,17 +55,17 @@ GroupStates::GroupStates(ClientContext &context, const vector<unique_ptr<Express
 }
 
 GroupStates::~GroupStates() {
-	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	auto pointers = MutableData<data_ptr_t>(states);
 	for (idx_t i = 0; i < objects.size(); i++) {
-		if (!objects[i].function.destructor) {
+		if (!HasDestructor(objects[i])) {
 			continue;
 		}
-		AggregateInputData input(objects[i].GetFunctionData(), arena);
+		auto input = InputOf(objects[i], arena);
 		for (auto &block : blocks) {
 			for (idx_t group = 0; group < GROUPS_PER_BLOCK; group++) {
 				pointers[group] = block.get() + group * width + offsets[i];
 			}
-			objects[i].function.destructor(states, input, GROUPS_PER_BLOCK);
+			DestroyStates(objects[i], states, input, GROUPS_PER_BLOCK);
 		}
 	}
 }
@@ -81,7 +76,7 @@ void GroupStates::Fit(idx_t group) {
 		auto block = make_unsafe_uniq_array_uninitialized<data_t>(GROUPS_PER_BLOCK * MaxValue<idx_t>(1, width));
 		for (idx_t k = 0; k < GROUPS_PER_BLOCK; k++) {
 			for (idx_t i = 0; i < objects.size(); i++) {
-				objects[i].function.initialize(objects[i].function, block.get() + k * width + offsets[i]);
+				InitializeState(objects[i], block.get() + k * width + offsets[i]);
 			}
 		}
 		blocks.push_back(std::move(block));
@@ -97,49 +92,48 @@ void GroupStates::Update(DataChunk &arguments, const uint32_t *groups, idx_t cou
 	for (idx_t k = 0; k < (groups ? count : 1); k++) {
 		touched[groups ? groups[k] : 0] = 1;
 	}
-	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	auto pointers = MutableData<data_ptr_t>(states);
 	idx_t column = 0;
 	for (idx_t i = 0; i < objects.size(); i++) {
 		auto &object = objects[i];
-		AggregateInputData data(object.GetFunctionData(), arena);
+		auto data = InputOf(object, arena);
 		auto inputs = object.child_count == 0 ? nullptr : &arguments.data[column];
 		column += object.child_count;
-		if (!groups && object.function.simple_update) {
-			object.function.simple_update(inputs, data, object.child_count, State(0) + offsets[i], count);
+		if (!groups && UpdateState(object, inputs, data, State(0) + offsets[i], count)) {
 			continue;
 		}
 		for (idx_t k = 0; k < count; k++) {
 			pointers[k] = State(groups ? groups[k] : 0) + offsets[i];
 		}
-		object.function.update(inputs, data, object.child_count, states, count);
+		UpdateStates(object, inputs, data, states, count);
 	}
 }
 
 void GroupStates::UpdateOften(DataChunk &arguments, uint32_t group, uint64_t times) {
-	//! A function that wants to number the rows is not asked to number too many
-	constexpr uint64_t AT_ONCE = 32 * STANDARD_VECTOR_SIZE;
 	Fit(group);
 	auto state = State(group);
 	touched[group] = 1;
-	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	auto pointers = MutableData<data_ptr_t>(states);
 	idx_t column = 0;
 	for (idx_t i = 0; i < objects.size(); i++) {
 		auto &object = objects[i];
-		AggregateInputData data(object.GetFunctionData(), arena);
+		auto data = InputOf(object, arena);
 		auto inputs = object.child_count == 0 ? nullptr : &arguments.data[column];
 		column += object.child_count;
-		if (!object.function.simple_update) {
-			for (idx_t k = 0; k < MinValue<uint64_t>(times, STANDARD_VECTOR_SIZE); k++) {
-				pointers[k] = state + offsets[i];
-			}
+		uint64_t left = times;
+		for (bool any = true; any && left > 0;) {
+			auto some = MinValue<uint64_t>(left, ROWS_OF_ONE_UPDATE);
+			SetRowCount(arguments, some);
+			any = UpdateState(object, inputs, data, state + offsets[i], some);
+			left -= any ? some : 0;
 		}
-		for (uint64_t left = times; left > 0;) {
-			auto some = MinValue<uint64_t>(left, object.function.simple_update ? AT_ONCE : STANDARD_VECTOR_SIZE);
-			if (object.function.simple_update) {
-				object.function.simple_update(inputs, data, object.child_count, state + offsets[i], some);
-			} else {
-				object.function.update(inputs, data, object.child_count, states, some);
-			}
+		for (idx_t k = 0; k < MinValue<uint64_t>(left, STANDARD_VECTOR_SIZE); k++) {
+			pointers[k] = state + offsets[i];
+		}
+		while (left > 0) {
+			auto some = MinValue<uint64_t>(left, STANDARD_VECTOR_SIZE);
+			SetRowCount(arguments, some);
+			UpdateStates(object, inputs, data, states, some);
 			left -= some;
 		}
 	}
@@ -147,8 +141,8 @@ void GroupStates::UpdateOften(DataChunk &arguments, uint32_t group, uint64_t tim
 
 void GroupStates::Combine(GroupStates &other, const vector<uint32_t> &mapped) {
 	Vector sources(LogicalType::POINTER);
-	auto from = FlatVector::GetData<data_ptr_t>(sources);
-	auto to = FlatVector::GetData<data_ptr_t>(states);
+	auto from = MutableData<data_ptr_t>(sources);
+	auto to = MutableData<data_ptr_t>(states);
 	idx_t theirs[STANDARD_VECTOR_SIZE], ours[STANDARD_VECTOR_SIZE];
 	for (idx_t group = 0; group < other.touched.size();) {
 		idx_t count = 0;
@@ -167,21 +161,20 @@ void GroupStates::Combine(GroupStates &other, const vector<uint32_t> &mapped) {
 				from[k] = other.State(theirs[k]) + offsets[i];
 				to[k] = State(ours[k]) + offsets[i];
 			}
-			AggregateInputData data(objects[i].GetFunctionData(), arena);
-			objects[i].function.combine(sources, states, data, count);
+			auto data = InputOf(objects[i], arena);
+			CombineStates(objects[i], sources, states, data, count);
 		}
 	}
 }
 
 void GroupStates::Finalize(const uint32_t *groups, idx_t count, DataChunk &result, idx_t column) {
-	auto pointers = FlatVector::GetData<data_ptr_t>(states);
+	auto pointers = MutableData<data_ptr_t>(states);
 	for (idx_t i = 0; i < objects.size(); i++) {
 		for (idx_t k = 0; k < count; k++) {
 			Fit(groups[k]);
 			pointers[k] = State(groups[k]) + offsets[i];
 		}
-		AggregateInputData data(objects[i].GetFunctionData(), arena);
-		objects[i].function.finalize(states, data, result.data[column + i], count, 0);
+		FinalizeStates(objects[i], states, arena, result.data[column + i], count);
 	}
 }
 
@@ -191,7 +184,7 @@ void GroupStates::Finalize(const uint32_t *groups, idx_t count, DataChunk &resul
 static vector<LogicalType> TypesOf(const vector<unique_ptr<Expression>> &expressions) {
 	vector<LogicalType> result;
 	for (auto &expr : expressions) {
-		result.push_back(expr->return_type);
+		result.push_back(ReturnTypeOf(*expr));
 	}
 	return result;
 }
@@ -208,7 +201,7 @@ static void EvaluateNulls(ClientContext &context, const vector<unique_ptr<Expres
 		column.SetVectorType(VectorType::CONSTANT_VECTOR);
 		ConstantVector::SetNull(column, true);
 	}
-	nulls.SetCardinality(1);
+	SetRowCount(nulls, 1);
 	result.Initialize(Allocator::Get(context), TypesOf(expressions));
 	ExpressionExecutor executor(context, expressions);
 	executor.Execute(nulls, result);
@@ -354,7 +347,7 @@ void SpatialGroups::AddCounted(SpatialBuild &build, const vector<uint64_t> &pair
 	DataChunk one;
 	if (!op.arguments.empty()) {
 		one.InitializeEmpty(op.argument_types);
-		one.SetCardinality(1);
+		SetRowCount(one, 1);
 	}
 	uint32_t rows[STANDARD_VECTOR_SIZE];
 	for (idx_t begin = 0; begin < pairs.size();) {
@@ -367,7 +360,7 @@ void SpatialGroups::AddCounted(SpatialBuild &build, const vector<uint64_t> &pair
 		auto gathered = op.build_arguments.empty() || count == 0 ? nullptr : &gather.Gather(build, rows, count);
 		for (idx_t i = 0; i < count; i++) {
 			for (idx_t k = 0; k < op.arguments.size(); k++) {
-				ConstantVector::Reference(one.data[k], gathered->data[op.arguments[k].index], i, count);
+				ReferenceRow(one.data[k], gathered->data[op.arguments[k].index], i, count, 1);
 			}
 			states.UpdateOften(one, HasGroups() ? build.groups[rows[i]] : 0, pairs[rows[i]]);
 		}
@@ -418,7 +411,7 @@ idx_t SpatialGroups::Emit(idx_t begin, DataChunk &result) {
 		}
 	}
 	states.Finalize(groups, count, result, op.group_types.size());
-	result.SetCardinality(count);
+	SetRowCount(result, count);
 	return count;
 }
 

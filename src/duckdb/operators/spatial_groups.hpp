@@ -6,6 +6,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/execution/aggregate_hashtable.hpp"
 #include "duckdb/execution/expression_executor.hpp"

@@ -63,10 +63,10 @@ vector<ColumnBinding> LogicalSpatialJoin::GetColumnBindings() {
 	vector<ColumnBinding> result;
 	if (aggregate) {
 		for (idx_t i = 0; i < aggregate->groups.size(); i++) {
-			result.emplace_back(aggregate->group_index, i);
+			result.emplace_back(aggregate->group_index, ProjectionIndex(i));
 		}
 		for (idx_t i = 0; i < aggregate->aggregates.size(); i++) {
-			result.emplace_back(aggregate->aggregate_index, i);
+			result.emplace_back(aggregate->aggregate_index, ProjectionIndex(i));
 		}
 		return result;
 	}
@@ -76,7 +76,7 @@ vector<ColumnBinding> LogicalSpatialJoin::GetColumnBindings() {
 		result.push_back(left[column]);
 	}
 	if (join_type == JoinType::MARK) {
-		result.emplace_back(mark_index, 0);
+		result.emplace_back(mark_index, ProjectionIndex(0));
 	}
 	for (auto column : right_columns) {
 		result.push_back(right[column]);
@@ -88,10 +88,10 @@ void LogicalSpatialJoin::ResolveTypes() {
 	types.clear();
 	if (aggregate) {
 		for (auto &group : aggregate->groups) {
-			types.push_back(group->return_type);
+			types.push_back(ReturnTypeOf(*group));
 		}
 		for (auto &expr : aggregate->aggregates) {
-			types.push_back(expr->return_type);
+			types.push_back(ReturnTypeOf(*expr));
 		}
 		return;
 	}
@@ -146,7 +146,7 @@ void LogicalSpatialJoin::ResolveColumnBindings(ColumnBindingResolver &resolver, 
 		}
 		idx_t position = 0;
 		for (auto &expr : aggregate->aggregates) {
-			for (auto &argument : expr->Cast<BoundAggregateExpression>().children) {
+			for (auto &argument : ChildrenOf(expr->Cast<BoundAggregateExpression>())) {
 				if (aggregate->argument_from_left[position++] == left) {
 					resolver.VisitExpression(&argument);
 				}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/common/enums/join_type.hpp"
 #include "duckdb/operators/spatial_condition.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
@@ -14,14 +15,14 @@ namespace duckdb {
 //! Where the box of the build side is pushed to
 struct ProbeScan {
 	shared_ptr<DynamicTableFilterSet> filters;
-	idx_t column_index;
+	ProjectionIndex column_index;
 	LogicalType type;
 };
 
 //! An aggregate taken into the join: all its groups are of one side, each of its arguments is
 struct SpatialAggregate {
-	idx_t group_index;
-	idx_t aggregate_index;
+	TableIndex group_index;
+	TableIndex aggregate_index;
 	vector<unique_ptr<Expression>> groups;
 	bool groups_from_left;
 	//! BoundAggregateExpressions
@@ -39,7 +40,7 @@ public:
 
 	JoinType join_type;
 	//! MARK: the table index of the mark
-	idx_t mark_index = 0;
+	TableIndex mark_index {};
 	SpatialCondition spatial;
 	//! Columns of the children that come out, all of them named
 	vector<idx_t> left_columns;

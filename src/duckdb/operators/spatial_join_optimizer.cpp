@@ -46,8 +46,8 @@ void CopyCardinality(const LogicalOperator &from, LogicalOperator &to) {
 }
 
 //! The columns of a projection map, all named
-vector<idx_t> MapColumns(const vector<idx_t> &map, idx_t count) {
-	vector<idx_t> result = map;
+vector<idx_t> MapColumns(const vector<ProjectionIndex> &map, idx_t count) {
+	vector<idx_t> result(map.begin(), map.end());
 	for (idx_t i = 0; map.empty() && i < count; i++) {
 		result.push_back(i);
 	}
@@ -80,7 +80,7 @@ bool ReplaceColumns(unique_ptr<Expression> &expr, const F &find) {
 	bool all = true;
 	ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
 	    expr, [&](BoundColumnRefExpression &column, unique_ptr<Expression> &slot) {
-		    auto found = find(column.binding);
+		    auto found = find(BindingOf(column));
 		    if (found) {
 			    slot = std::move(found);
 		    } else {
@@ -103,6 +103,9 @@ public:
 		switch (op->type) {
 		case LogicalOperatorType::LOGICAL_ANY_JOIN:
 			AnyJoin(op);
+			break;
+		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+			MixedJoin(op);
 			break;
 		case LogicalOperatorType::LOGICAL_FILTER:
 			Filter(op);
@@ -175,13 +178,27 @@ private:
 
 	void AnyJoin(unique_ptr<LogicalOperator> &op) {
 		auto &join = op->Cast<LogicalAnyJoin>();
+		vector<unique_ptr<Expression>> conjuncts;
+		conjuncts.push_back(join.condition->Copy());
+		TakeJoin(op, join, conjuncts);
+	}
+
+	//! A join that compares and has other conditions, too
+	void MixedJoin(unique_ptr<LogicalOperator> &op) {
+		auto &join = op->Cast<LogicalComparisonJoin>();
+		if (!HasMixedConditions(join) || PrefersEquality(join)) {
+			return;
+		}
+		auto conjuncts = CopyConditions(join);
+		TakeJoin(op, join, conjuncts);
+	}
+
+	void TakeJoin(unique_ptr<LogicalOperator> &op, LogicalJoin &join, vector<unique_ptr<Expression>> &conjuncts) {
 		if (!IsSupported(join.join_type)) {
 			return;
 		}
 		auto left_columns = MapColumns(join.left_projection_map, join.children[0]->GetColumnBindings().size());
 		auto right_columns = MapColumns(join.right_projection_map, join.children[1]->GetColumnBindings().size());
-		vector<unique_ptr<Expression>> conjuncts;
-		conjuncts.push_back(join.condition->Copy());
 		auto result = MakeJoin(join, join.join_type, conjuncts);
 		if (!result) {
 			return;
@@ -209,20 +226,17 @@ private:
 		auto &child = *slot.get();
 		vector<unique_ptr<Expression>> conjuncts;
 		vector<idx_t> left_columns, right_columns;
-		auto columns_of = [&](const vector<idx_t> &left_map, const vector<idx_t> &right_map) {
+		auto columns_of = [&](const vector<ProjectionIndex> &left_map, const vector<ProjectionIndex> &right_map) {
 			left_columns = MapColumns(left_map, child.children[0]->GetColumnBindings().size());
 			right_columns = MapColumns(right_map, child.children[1]->GetColumnBindings().size());
 		};
 		if (child.type == LogicalOperatorType::LOGICAL_COMPARISON_JOIN) {
 			auto &join = child.Cast<LogicalComparisonJoin>();
-			if (join.join_type != JoinType::INNER || join.predicate || PrefersEquality(join)) {
+			if (join.join_type != JoinType::INNER || HasPredicate(join) || PrefersEquality(join)) {
 				return;
 			}
 			columns_of(join.left_projection_map, join.right_projection_map);
-			for (auto &condition : join.conditions) {
-				conjuncts.push_back(make_uniq<BoundComparisonExpression>(condition.comparison, condition.left->Copy(),
-				                                                         condition.right->Copy()));
-			}
+			conjuncts = CopyConditions(join);
 		} else if (child.type == LogicalOperatorType::LOGICAL_CROSS_PRODUCT) {
 			columns_of({}, {});
 		} else {
@@ -293,7 +307,7 @@ private:
 	}
 
 	//! Takes the projection map of an operator above into the join
-	static unique_ptr<LogicalOperator> Project(unique_ptr<LogicalOperator> op, const vector<idx_t> &map) {
+	static unique_ptr<LogicalOperator> Project(unique_ptr<LogicalOperator> op, const vector<ProjectionIndex> &map) {
 		auto &join = AsSpatialJoin(*op);
 		if (map.empty()) {
 			return op;
@@ -328,7 +342,7 @@ private:
 		auto &delim = op->Cast<LogicalComparisonJoin>();
 		if ((delim.join_type != JoinType::SEMI && delim.join_type != JoinType::ANTI &&
 		     delim.join_type != JoinType::MARK) ||
-		    delim.delim_flipped || delim.predicate) {
+		    delim.delim_flipped || HasPredicate(delim)) {
 			return;
 		}
 		// Down to the join, through what only passes columns on
@@ -357,12 +371,12 @@ private:
 		};
 		// Each condition must say no more than that the outer row is one of those that the values came from
 		for (auto &condition : delim.conditions) {
-			if (condition.comparison != ExpressionType::COMPARE_NOT_DISTINCT_FROM) {
+			if (!IsComparison(condition, ExpressionType::COMPARE_NOT_DISTINCT_FROM)) {
 				return;
 			}
-			auto expr = condition.right->Copy();
+			auto expr = RightOf(condition).Copy();
 			ReplaceThrough(expr, projections);
-			if (!ReplaceColumns(expr, outer_column) || !expr->Equals(*condition.left)) {
+			if (!ReplaceColumns(expr, outer_column) || !expr->Equals(LeftOf(condition))) {
 				return;
 			}
 		}
@@ -392,8 +406,8 @@ private:
 	static bool IsSupported(const Expression &expr) {
 		auto &aggregate = expr.Cast<BoundAggregateExpression>();
 		static const unordered_set<string> NAMES {"count", "count_star", "sum", "sum_no_overflow", "min", "max", "avg"};
-		return NAMES.count(aggregate.function.name) && !aggregate.IsDistinct() && !aggregate.filter &&
-		       !aggregate.order_bys && aggregate.children.size() <= 1;
+		return NAMES.count(FunctionName(aggregate)) && !aggregate.IsDistinct() && !HasFilter(aggregate) &&
+		       !HasOrder(aggregate) && ChildrenOf(aggregate).size() <= 1;
 	}
 
 	//! Counts and sums, by columns of one side: the pairs need not be made
@@ -448,7 +462,7 @@ private:
 		}
 		for (auto &expr : aggregate.expressions) {
 			auto copy = expr->Copy();
-			for (auto &argument : copy->Cast<BoundAggregateExpression>().children) {
+			for (auto &argument : ChildrenOf(copy->Cast<BoundAggregateExpression>())) {
 				ReplaceThrough(argument, projections);
 				auto argument_side = JoinSide::GetJoinSide(*argument, tables.left, tables.right);
 				if (argument->IsVolatile() || argument_side == JoinSide::BOTH) {
@@ -572,50 +586,28 @@ private:
 	//! Filters of one column that DuckDB has put into a scan
 	void ScanFilters(unique_ptr<LogicalOperator> &op, bool ordered) {
 		auto &get = op->Cast<LogicalGet>();
-		if (get.table_filters.filters.empty() || !get.children.empty()) {
+		if (!HasFilters(get.table_filters) || !get.children.empty()) {
 			return;
 		}
 		auto tables = JoinTables::OfFilter(get);
 		auto &column_ids = get.GetColumnIds();
 		vector<SpatialCondition> taken;
 		vector<idx_t> positions;
-		TableFilterSet rest;
-		for (auto &entry : get.table_filters.filters) {
-			idx_t position = 0;
-			while (position < column_ids.size() && column_ids[position].GetPrimaryIndex() != entry.first) {
-				position++;
+		auto rest = TakeFilters(get, [&](idx_t position, const Expression &term) {
+			SpatialCondition spatial;
+			if (!IsConstantTerm(tables, term, spatial)) {
+				return false;
 			}
-			if (position == column_ids.size() || column_ids[position].IsVirtualColumn()) {
-				rest.filters.emplace(entry.first, entry.second->Copy());
-				continue;
-			}
-			auto &id = column_ids[position];
-			BoundColumnRefExpression column(get.GetColumnName(id), get.GetColumnType(id),
-			                                ColumnBinding(get.table_index, position));
-			vector<reference<TableFilter>> parts {*entry.second};
-			if (entry.second->filter_type == TableFilterType::CONJUNCTION_AND) {
-				parts.clear();
-				for (auto &part : entry.second->Cast<ConjunctionAndFilter>().child_filters) {
-					parts.push_back(*part);
-				}
-			}
-			for (auto &part : parts) {
-				SpatialCondition spatial;
-				if (part.get().filter_type == TableFilterType::EXPRESSION_FILTER &&
-				    IsConstantTerm(tables, *part.get().ToExpression(column), spatial)) {
-					taken.push_back(std::move(spatial));
-					positions.push_back(position);
-				} else {
-					rest.PushFilter(id, part.get().Copy());
-				}
-			}
-		}
+			taken.push_back(std::move(spatial));
+			positions.push_back(position);
+			return true;
+		});
 		if (taken.empty()) {
 			return;
 		}
 		auto estimated = Cardinality(context, get);
 		auto rows = estimated;
-		if (rest.filters.empty()) {
+		if (!HasFilters(rest)) {
 			get.has_estimated_cardinality = false;
 			rows = get.EstimateCardinality(context);
 			get.SetEstimatedCardinality(estimated);
@@ -630,13 +622,13 @@ private:
 		auto left_columns = MapColumns({}, get.GetColumnBindings().size());
 		auto before = ids;
 		for (auto position : positions) {
-			if (!ids.empty() && std::find(ids.begin(), ids.end(), position) == ids.end()) {
-				ids.push_back(position);
+			if (!ids.empty() && std::find(ids.begin(), ids.end(), ProjectionIndex(position)) == ids.end()) {
+				ids.push_back(ProjectionIndex(position));
 			}
 		}
 		if (ids.size() > before.size() && ids.size() == column_ids.size()) {
 			// A scan of all columns has them in their own order
-			left_columns = before;
+			left_columns.assign(before.begin(), before.end());
 			ids.clear();
 		}
 		for (auto &spatial : taken) {
@@ -658,7 +650,7 @@ private:
 		column_binding_set_t used;
 		LogicalOperatorVisitor::EnumerateExpressions(op, [&](unique_ptr<Expression> *expr) {
 			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
-			    **expr, [&](const BoundColumnRefExpression &column) { used.insert(column.binding); });
+			    **expr, [&](const BoundColumnRefExpression &column) { used.insert(BindingOf(column)); });
 		});
 		auto prune = [&](LogicalOperator &child, vector<idx_t> &columns) {
 			auto bindings = child.GetColumnBindings();
@@ -701,7 +693,7 @@ void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan>
 		}
 		auto &expr = *projection.expressions[column.column_index];
 		if (expr.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF) {
-			FindProbeScans(*op.children[0], expr.Cast<BoundColumnRefExpression>().binding, scans);
+			FindProbeScans(*op.children[0], BindingOf(expr.Cast<BoundColumnRefExpression>()), scans);
 		}
 		break;
 	}
@@ -779,7 +771,7 @@ void PushBoxes(LogicalOperator &op) {
 			return;
 		}
 	}
-	FindProbeScans(*join.children[0], join.spatial.left->Cast<BoundColumnRefExpression>().binding, join.probe_scans);
+	FindProbeScans(*join.children[0], BindingOf(join.spatial.left->Cast<BoundColumnRefExpression>()), join.probe_scans);
 }
 
 //===----------------------------------------------------------------------===//

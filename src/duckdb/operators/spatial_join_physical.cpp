@@ -30,7 +30,7 @@ using vibespatial::JoinLimit;
 //===----------------------------------------------------------------------===//
 PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &context, LogicalSpatialJoin &join,
                                          PhysicalOperator &left, PhysicalOperator &right)
-    : PhysicalJoin(plan, join, PhysicalOperatorType::EXTENSION, join.join_type, join.estimated_cardinality),
+    : ReportingOperator(plan, join, PhysicalOperatorType::EXTENSION, join.join_type, join.estimated_cardinality),
       condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
       limit_column(DConstants::INVALID_INDEX), left_columns(join.left_columns), left_is_unread(join.left_is_unread),
       kernel(join.kernel), has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
@@ -66,8 +66,8 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 		vector<idx_t> lefts, rights;
 		ExpressionIterator::VisitExpressionMutable<BoundReferenceExpression>(
 		    residual, [&](BoundReferenceExpression &reference, unique_ptr<Expression> &) {
-			    auto &list = reference.index < left_count ? lefts : rights;
-			    auto column = reference.index < left_count ? reference.index : reference.index - left_count;
+			    auto &list = IndexOf(reference) < left_count ? lefts : rights;
+			    auto column = IndexOf(reference) < left_count ? IndexOf(reference) : IndexOf(reference) - left_count;
 			    if (std::find(list.begin(), list.end(), column) == list.end()) {
 				    list.push_back(column);
 			    }
@@ -78,16 +78,16 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 		}
 		ExpressionIterator::VisitExpressionMutable<BoundReferenceExpression>(
 		    residual, [&](BoundReferenceExpression &reference, unique_ptr<Expression> &) {
-			    bool is_left = reference.index < left_count;
+			    bool is_left = IndexOf(reference) < left_count;
 			    auto &list = is_left ? lefts : rights;
-			    auto column = is_left ? reference.index : reference.index - left_count;
+			    auto column = is_left ? IndexOf(reference) : IndexOf(reference) - left_count;
 			    auto position = std::find(list.begin(), list.end(), column) - list.begin();
-			    reference.index = NumericCast<idx_t>(position) + (is_left ? 0 : lefts.size());
+			    IndexOf(reference) = NumericCast<idx_t>(position) + (is_left ? 0 : lefts.size());
 		    });
 	}
 	auto keep_key = [&](unique_ptr<Expression> key) {
 		column_t position = kept_types.size();
-		kept_types.push_back(key->return_type);
+		kept_types.push_back(ReturnTypeOf(*key));
 		build_keys.push_back(std::move(key));
 		return position;
 	};
@@ -95,7 +95,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 	// A geometry that is a column of the right child is kept once, though it may come out as well
 	auto &geometry = *join.spatial.right;
 	geometry_column = geometry.GetExpressionClass() == ExpressionClass::BOUND_REF
-	                      ? keep(geometry.Cast<BoundReferenceExpression>().index)
+	                      ? keep(IndexOf(geometry.Cast<BoundReferenceExpression>()))
 	                      : keep_key(std::move(join.spatial.right));
 	if (join.spatial.left_limit) {
 		probe_keys.push_back(std::move(join.spatial.left_limit));
@@ -106,7 +106,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 	if (has_aggregate) {
 		auto &aggregate = *join.aggregate;
 		for (auto &group : aggregate.groups) {
-			group_types.push_back(group->return_type);
+			group_types.push_back(ReturnTypeOf(*group));
 			if (aggregate.groups_from_left) {
 				probe_groups.push_back(std::move(group));
 			} else {
@@ -114,9 +114,9 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 			}
 		}
 		for (auto &expr : aggregate.aggregates) {
-			for (auto &argument : expr->Cast<BoundAggregateExpression>().children) {
+			for (auto &argument : ChildrenOf(expr->Cast<BoundAggregateExpression>())) {
 				bool from_probe = aggregate.argument_from_left[arguments.size()];
-				argument_types.push_back(argument->return_type);
+				argument_types.push_back(ReturnTypeOf(*argument));
 				arguments.push_back(
 				    Argument {from_probe, from_probe ? probe_arguments.size() : build_arguments.size()});
 				if (from_probe) {
@@ -146,7 +146,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 	for (auto expressions : {&probe_arguments, &probe_groups}) {
 		for (auto &expr : *expressions) {
 			ExpressionIterator::VisitExpression<BoundReferenceExpression>(
-			    *expr, [&](const BoundReferenceExpression &reference) { buffered_columns[reference.index] = true; });
+			    *expr, [&](const BoundReferenceExpression &reference) { buffered_columns[IndexOf(reference)] = true; });
 		}
 	}
 }
@@ -295,7 +295,7 @@ public:
 	    : executor(context, op.build_keys), numbers(LogicalType::UBIGINT) {
 		vector<LogicalType> types;
 		for (auto &key : op.build_keys) {
-			types.push_back(key->return_type);
+			types.push_back(ReturnTypeOf(*key));
 		}
 		if (!types.empty()) {
 			keys.Initialize(Allocator::Get(context), types);
@@ -365,11 +365,11 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &context, DataChunk &c
 	auto first = global.row_count.fetch_add(chunk.size());
 	if (MarksBuild()) {
 		for (idx_t i = 0; i < chunk.size(); i++) {
-			FlatVector::GetData<uint64_t>(local.numbers)[i] = first + i;
+			MutableData<uint64_t>(local.numbers)[i] = first + i;
 		}
 		local.chunk.data[number_column].Reference(local.numbers);
 	}
-	local.chunk.SetCardinality(chunk);
+	SetRowCount(local.chunk, chunk.size());
 
 	// NULL matches nothing: such rows are kept only where rows without a match come out
 	SelectionVector kept(STANDARD_VECTOR_SIZE);
@@ -476,9 +476,7 @@ static Value BoxValue(const vibe::Box &box, const LogicalType &type) {
 	for (auto value : {box.min_x, box.min_y, box.max_x, box.max_y}) {
 		out.Ordinate(value);
 	}
-	auto result = Value::GEOMETRY(const_data_ptr_cast(wkb), sizeof(wkb));
-	result.Reinterpret(type);
-	return result;
+	return GeometryValue(const_data_ptr_cast(wkb), sizeof(wkb), type);
 }
 
 static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe::Box box) {
@@ -494,12 +492,11 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 		arguments.push_back(make_uniq<BoundConstantExpression>(BoxValue(box, scan.type)));
 		FunctionBinder binder(context);
 		ErrorData error;
-		auto expr = binder.BindScalarFunction(DEFAULT_SCHEMA, "st_intersects_extent", std::move(arguments), error);
+		auto expr = binder.BindScalarFunction(Identifier(DEFAULT_SCHEMA), "st_intersects_extent", std::move(arguments), error);
 		if (error.HasError()) {
 			error.Throw();
 		}
-		auto filter = make_uniq<OptionalFilter>(make_uniq<ExpressionFilter>(std::move(expr)));
-		scan.filters->PushFilter(op, scan.column_index, std::move(filter));
+		scan.filters->PushFilter(op, scan.column_index, MakeOptionalFilter(std::move(expr), scan.type));
 	}
 }
 
@@ -698,7 +695,7 @@ public:
 		for (idx_t i = 0; i < op.right_columns.size(); i++) {
 			result.data[column++].Reference(gathered.data[i]);
 		}
-		result.SetCardinality(count);
+		SetRowCount(result, count);
 	}
 
 	//! Rows of the input that met something, or nothing
@@ -723,13 +720,13 @@ public:
 			auto &mark = result.data[column++];
 			mark.SetVectorType(VectorType::FLAT_VECTOR);
 			for (idx_t i = 0; i < count; i++) {
-				FlatVector::GetData<bool>(mark)[i] = probe.found[rows.get_index(i)];
+				MutableData<bool>(mark)[i] = probe.found[rows.get_index(i)];
 			}
 		}
 		for (; column < result.ColumnCount(); column++) {
 			SetNull(result.data[column]);
 		}
-		result.SetCardinality(count);
+		SetRowCount(result, count);
 	}
 
 private:
@@ -974,8 +971,8 @@ public:
 		for (idx_t i = 0; i < chunk.ColumnCount(); i++) {
 			chunk.data[i].Reference(fetched.data[i]);
 		}
-		chunk.SetCardinality(fetched);
-		numbers = FlatVector::GetData<int64_t>(fetched.data[chunk.ColumnCount()]);
+		SetRowCount(chunk, fetched.size());
+		numbers = MutableData<int64_t>(fetched.data[chunk.ColumnCount()]);
 		return true;
 	}
 
@@ -1195,7 +1192,7 @@ private:
 			for (idx_t i = 0; i < op.right_columns.size(); i++) {
 				result.data[column++].Reference(gathered.data[i]);
 			}
-			result.SetCardinality(count);
+			SetRowCount(result, count);
 		}
 		return sink.partitions != nullptr;
 	}
@@ -1245,7 +1242,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 		if (last_part) {
 			local.tile.reset();
 		}
-		auto guard = global.Lock();
+		auto guard = LockState(global);
 		if (last_part) {
 			if (global.current == last_part) {
 				global.current.reset(); // all its chunks are taken
@@ -1278,6 +1275,8 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 			continue;
 		}
 		if (global.phase == Phase::DONE) {
+			guard.unlock();
+			SourceFinished(context, global);
 			return SourceResultType::FINISHED;
 		}
 		// The next phase begins when all are done with this one
@@ -1299,10 +1298,10 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 		}
 		if (global.busy == 0) {
 			global.NextPhase();
-			global.UnblockTasks(guard);
+			UnblockTasks(global, guard);
 			continue;
 		}
-		return global.BlockSource(guard, input.interrupt_state);
+		return BlockSource(global, guard, input.interrupt_state);
 	}
 }
 
@@ -1333,8 +1332,7 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ParamsToString() const 
 	return result;
 }
 
-InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ExtraSourceParams(GlobalSourceState &gstate,
-                                                                           LocalSourceState &) const {
+InsertionOrderPreservingMap<string> PhysicalSpatialJoin::Report(GlobalSourceState &gstate) const {
 	auto &sink = gstate.Cast<SpatialJoinGlobalSource>().sink;
 	InsertionOrderPreservingMap<string> result;
 	auto milliseconds = [](double seconds) { return StringUtil::Format("%.1f ms", seconds * 1e3); };

@@ -14,7 +14,7 @@ namespace duckdb {
 //! VIBE_SPATIAL_JOIN. The right child is sunk and indexed; the left child streams through. What is known only when all of the left
 //! child has passed comes from the source: rows of the build side that (never) matched, the groups of an aggregate, and
 //! the partitions of a build side that does not fit into memory.
-class PhysicalSpatialJoin : public PhysicalJoin {
+class PhysicalSpatialJoin : public ReportingOperator<PhysicalJoin> {
 public:
 	PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &context, LogicalSpatialJoin &join, PhysicalOperator &left,
 	                    PhysicalOperator &right);
@@ -135,8 +135,7 @@ public:
 	unique_ptr<LocalSourceState> GetLocalSourceState(ExecutionContext &context,
 	                                                 GlobalSourceState &gstate) const override;
 	ProgressData GetProgress(ClientContext &context, GlobalSourceState &gstate) const override;
-	InsertionOrderPreservingMap<string> ExtraSourceParams(GlobalSourceState &gstate,
-	                                                      LocalSourceState &lstate) const override;
+	InsertionOrderPreservingMap<string> Report(GlobalSourceState &gstate) const override;
 
 protected:
 	OperatorResultType ExecuteInternal(ExecutionContext &context, DataChunk &input, DataChunk &chunk,

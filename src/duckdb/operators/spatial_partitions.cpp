@@ -61,7 +61,7 @@ DataChunk &RowReader::Fetch(TupleDataCollection &rows, idx_t chunk_index) {
 	TupleDataCollection::ResetCachedCastVectors(state, columns);
 	auto &all = *FlatVector::IncrementalSelectionVector();
 	rows.Gather(iterator->GetChunkState().row_locations, all, count, columns, chunk, all, state.cached_cast_vectors);
-	chunk.SetCardinality(count);
+	SetRowCount(chunk, count);
 	return chunk;
 }
 
@@ -174,10 +174,10 @@ void SpatialPartitions::CutProbe(DataChunk &input, const JoinRow *geometries, co
 	Vector numbers(LogicalType::BIGINT);
 	auto first = probe_count.fetch_add(input.size());
 	for (idx_t i = 0; i < input.size(); i++) {
-		FlatVector::GetData<int64_t>(numbers)[i] = NumericCast<int64_t>(first + i);
+		MutableData<int64_t>(numbers)[i] = NumericCast<int64_t>(first + i);
 	}
 	numbered.data[input.ColumnCount()].Reference(numbers);
-	numbered.SetCardinality(input);
+	SetRowCount(numbered, input.size());
 
 	vector<uint32_t> parts;
 	vector<sel_t> selected;

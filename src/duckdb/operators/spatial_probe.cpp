@@ -10,7 +10,7 @@ SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op
       residual_sel(STANDARD_VECTOR_SIZE) {
 	vector<LogicalType> types;
 	for (auto &key : op.probe_keys) {
-		types.push_back(key->return_type);
+		types.push_back(ReturnTypeOf(*key));
 	}
 	keys.Initialize(Allocator::Get(context), types);
 	if (op.residual) {
@@ -174,7 +174,7 @@ idx_t SpatialProbe::ApplyResidual(idx_t count) {
 	for (idx_t i = 0; i < op.residual_right.size(); i++) {
 		residual_chunk.data[column++].Reference(gathered.data[i]);
 	}
-	residual_chunk.SetCardinality(count);
+	SetRowCount(residual_chunk, count);
 	auto kept = residual_executor->SelectExpression(residual_chunk, residual_sel);
 	for (idx_t i = 0; i < kept; i++) {
 		auto from = residual_sel.get_index(i);

@@ -15,11 +15,11 @@ struct ColumnAggregate {
 //! aggregates := {'population': 'sum', ..}, as a struct or a map. All other columns by their first value where it is not given.
 vector<ColumnAggregate> ChooseAggregates(TableFunctionBindInput &input, const RelationArgument &relation,
                                          const vector<idx_t> &by) {
-	auto &function = input.table_function.name;
+	auto &function = FunctionName(input);
 	vector<ColumnAggregate> result;
 	auto given = NamedParameter(input, "aggregates");
 	if (!given) {
-		for (idx_t i = 0; i < relation.bound.names.size(); i++) {
+		for (idx_t i = 0; i < relation.names.size(); i++) {
 			if (i != relation.geometry && std::find(by.begin(), by.end(), i) == by.end()) {
 				result.push_back(ColumnAggregate {i, "first"});
 			}
@@ -64,9 +64,9 @@ string AggregateText(const string &function, const string &column, bool &numbere
 }
 
 unique_ptr<TableRef> BindDissolve(ClientContext &context, TableFunctionBindInput &input) {
-	auto &function = input.table_function.name;
+	auto &function = FunctionName(input);
 	RelationArgument relation(context, input, "", input.inputs[0]);
-	auto &names = relation.bound.names;
+	auto &names = relation.names;
 	vector<idx_t> by;
 	if (auto given = NamedParameter(input, "by")) {
 		for (auto &name : NamesOf(function, "by", *given)) {
@@ -114,9 +114,9 @@ unique_ptr<TableRef> BindDissolve(ClientContext &context, TableFunctionBindInput
 void RegisterDissolve(ExtensionLoader &loader) {
 	TableFunction function("vibe_dissolve", {LogicalType::VARCHAR}, nullptr, nullptr);
 	function.bind_replace = BindDissolve;
-	function.named_parameters["by"] = LogicalType::ANY;
-	function.named_parameters["geometry"] = LogicalType::VARCHAR;
-	function.named_parameters["aggregates"] = LogicalType::ANY;
+	AddNamedParameter(function, "by", LogicalType::ANY);
+	AddNamedParameter(function, "geometry", LogicalType::VARCHAR);
+	AddNamedParameter(function, "aggregates", LogicalType::ANY);
 	RegisterRelationFunction(
 	    loader, std::move(function), {"relation"},
 	    "The rows of a relation, the name of a table or a query as text, with those that agree in `by`, a column or a "

@@ -18,7 +18,7 @@ vector<unique_ptr<Expression>> ColumnsOf(RelationArgument &relation) {
 	auto add = [&](idx_t column) {
 		auto &bound = relation.bound;
 		result.push_back(
-		    make_uniq<BoundColumnRefExpression>(bound.names[column], bound.types[column], bindings[column]));
+		    make_uniq<BoundColumnRefExpression>(Identifier(relation.names[column]), bound.types[column], bindings[column]));
 	};
 	add(relation.geometry);
 	for (auto column : relation.columns) {
@@ -27,9 +27,9 @@ vector<unique_ptr<Expression>> ColumnsOf(RelationArgument &relation) {
 	return result;
 }
 
-unique_ptr<LogicalOperator> BindKnn(ClientContext &context, TableFunctionBindInput &input, idx_t table_index,
-                                    vector<string> &names) {
-	auto &function = input.table_function.name;
+unique_ptr<LogicalOperator> BindKnn(ClientContext &context, TableFunctionBindInput &input, TableIndex table_index,
+                                    vector<Identifier> &names) {
+	auto &function = FunctionName(input);
 	if (input.inputs[2].IsNull() || BigIntValue::Get(input.inputs[2]) < 1) {
 		throw BinderException("%s: k must be at least 1, not %s", function, input.inputs[2].ToString());
 	}
@@ -43,7 +43,9 @@ unique_ptr<LogicalOperator> BindKnn(ClientContext &context, TableFunctionBindInp
 	RelationArgument left(context, input, "left", input.inputs[0]);
 	RelationArgument right(context, input, "right", input.inputs[1]);
 	RequireSameCrs(function, left, right);
-	names = OutputNames(function, {"left_row", "right_row", "distance", "rank"}, left, right);
+	for (auto &name : OutputNames(function, {"left_row", "right_row", "distance", "rank"}, left, right)) {
+		names.push_back(Identifier(name));
+	}
 	auto &aliases = input.ref.column_name_alias;
 	for (idx_t i = 0; i < aliases.size() && i < names.size(); i++) {
 		names[i] = aliases[i];
@@ -61,7 +63,7 @@ void RegisterKnn(ExtensionLoader &loader) {
 	TableFunction function("vibe_knn", {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::BIGINT}, nullptr,
 	                       nullptr);
 	function.bind_operator = BindKnn;
-	function.named_parameters["max_distance"] = LogicalType::DOUBLE;
+	AddNamedParameter(function, "max_distance", LogicalType::DOUBLE);
 	RelationArgument::AddSideParameters(function);
 	RegisterRelationFunction(loader, std::move(function), {"left", "right", "k"},
 	                         "For every row of `left` the `k` rows of `right` that are nearest by ST_Distance, the "

@@ -75,7 +75,7 @@ private:
 };
 
 unique_ptr<TableRef> BindOverlay(ClientContext &context, TableFunctionBindInput &input) {
-	auto &function = input.table_function.name;
+	auto &function = FunctionName(input);
 	auto how = ChooseWord(input, "how", {"intersection", "union", "identity", "symdifference", "difference"});
 	auto keep = NamedParameter(input, "keep_geom_type");
 	RelationArgument left(context, input, "left", input.inputs[0]);
@@ -101,7 +101,7 @@ unique_ptr<TableRef> BindOverlay(ClientContext &context, TableFunctionBindInput 
 	if (how == "union" || how == "symdifference") {
 		parts.push_back(query.RightOnly());
 	}
-	auto names = OutputNames(function, {left.bound.names[left.geometry]}, left, right);
+	auto names = OutputNames(function, {left.names[left.geometry]}, left, right);
 	// The geometry comes last
 	std::rotate(names.begin(), names.begin() + 1, names.end());
 	string columns;
@@ -121,8 +121,8 @@ unique_ptr<TableRef> BindOverlay(ClientContext &context, TableFunctionBindInput 
 void RegisterOverlayTable(ExtensionLoader &loader) {
 	TableFunction function("vibe_overlay", {LogicalType::VARCHAR, LogicalType::VARCHAR}, nullptr, nullptr);
 	function.bind_replace = BindOverlay;
-	function.named_parameters["how"] = LogicalType::VARCHAR;
-	function.named_parameters["keep_geom_type"] = LogicalType::BOOLEAN;
+	AddNamedParameter(function, "how", LogicalType::VARCHAR);
+	AddNamedParameter(function, "keep_geom_type", LogicalType::BOOLEAN);
 	RelationArgument::AddSideParameters(function);
 	RegisterRelationFunction(
 	    loader, std::move(function), {"left", "right"},

@@ -16,7 +16,7 @@ namespace duckdb {
 
 //! A query where the text is one, else the name of a table
 static unique_ptr<TableRef> ParseRelation(ClientContext &context, const string &text) {
-	Parser parser(context.GetParserOptions());
+	auto parser = ParserFor(context);
 	try {
 		parser.ParseQuery(text);
 	} catch (const ParserException &) {
@@ -26,17 +26,12 @@ static unique_ptr<TableRef> ParseRelation(ClientContext &context, const string &
 		auto query = unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0]));
 		return make_uniq<SubqueryRef>(std::move(query));
 	}
-	auto name = QualifiedName::Parse(text);
-	auto table = make_uniq<BaseTableRef>();
-	table->catalog_name = name.catalog;
-	table->schema_name = name.schema;
-	table->table_name = name.name;
-	return std::move(table);
+	return TableOf(QualifiedName::Parse(text));
 }
 
 RelationArgument::RelationArgument(ClientContext &context, TableFunctionBindInput &input, string side_p,
                                    const Value &text)
-    : side(std::move(side_p)), function(input.table_function.name), words(side.empty() ? "" : side + " "),
+    : side(std::move(side_p)), function(FunctionName(input)), words(side.empty() ? "" : side + " "),
       prefix(side.empty() ? "" : side + "_") {
 	if (text.IsNull()) {
 		throw BinderException("%s: the %srelation is NULL; give the name of a table or a query", function, words);
@@ -55,7 +50,7 @@ void RelationArgument::DefaultToAllColumns(TableFunctionBindInput &input) {
 	if (NamedParameter(input, prefix + "columns")) {
 		return;
 	}
-	for (idx_t i = 0; i < bound.names.size(); i++) {
+	for (idx_t i = 0; i < names.size(); i++) {
 		if (i != geometry) {
 			columns.push_back(i);
 		}
@@ -63,9 +58,9 @@ void RelationArgument::DefaultToAllColumns(TableFunctionBindInput &input) {
 }
 
 string RelationArgument::Rows(bool numbered) const {
-	auto result = "(SELECT " + QuotedName(bound.names[geometry]) + " AS g";
+	auto result = "(SELECT " + QuotedName(names[geometry]) + " AS g";
 	for (idx_t i = 0; i < columns.size(); i++) {
-		result += ", " + QuotedName(bound.names[columns[i]]) + " AS c" + to_string(i);
+		result += ", " + QuotedName(names[columns[i]]) + " AS c" + to_string(i);
 	}
 	if (numbered) {
 		result += ", row_number() OVER () - 1 AS r";
@@ -80,27 +75,28 @@ void RelationArgument::Bind(ClientContext &context, Binder &parent) {
 	all.select_list.push_back(make_uniq<StarExpression>());
 	all.from_table = ref->Copy();
 	bound = binder->Bind(all);
+	names = NamesOf(bound.names);
 	if (!binder->correlated_columns.empty()) {
 		throw BinderException("%s: the %srelation refers to columns outside of it", function, words);
 	}
 }
 
 idx_t RelationArgument::FindColumn(const string &name) const {
-	for (idx_t i = 0; i < bound.names.size(); i++) {
-		if (StringUtil::CIEquals(bound.names[i], name)) {
+	for (idx_t i = 0; i < names.size(); i++) {
+		if (StringUtil::CIEquals(names[i], name)) {
 			return i;
 		}
 	}
 	throw BinderException("%s: the %srelation has no column \"%s\"; it has %s", function, words, name,
-	                      StringUtil::Join(bound.names, ", "));
+	                      StringUtil::Join(names, ", "));
 }
 
 idx_t RelationArgument::FindGeometry(TableFunctionBindInput &input) const {
 	vector<idx_t> candidates;
-	string names;
+	string geometries;
 	for (idx_t i = 0; i < bound.types.size(); i++) {
 		if (bound.types[i].id() == LogicalTypeId::GEOMETRY) {
-			names += (candidates.empty() ? "" : ", ") + bound.names[i];
+			geometries += (candidates.empty() ? "" : ", ") + names[i];
 			candidates.push_back(i);
 		}
 	}
@@ -108,26 +104,26 @@ idx_t RelationArgument::FindGeometry(TableFunctionBindInput &input) const {
 		auto column = FindColumn(StringValue::Get(*chosen));
 		if (bound.types[column].id() != LogicalTypeId::GEOMETRY) {
 			throw BinderException("%s: column \"%s\" of the %srelation is %s, not GEOMETRY; %s", function,
-			                      bound.names[column], words, bound.types[column].ToString(),
-			                      names.empty() ? "no column is" : "these are: " + names);
+			                      names[column], words, bound.types[column].ToString(),
+			                      geometries.empty() ? "no column is" : "these are: " + geometries);
 		}
 		return column;
 	}
 	if (candidates.empty()) {
 		throw BinderException("%s: the %srelation has no column of type GEOMETRY; it has %s", function, words,
-		                      StringUtil::Join(bound.names, ", "));
+		                      StringUtil::Join(names, ", "));
 	}
 	if (candidates.size() > 1) {
 		throw BinderException("%s: the %srelation has several columns of type GEOMETRY; say which with %sgeometry: %s",
-		                      function, words, prefix, names);
+		                      function, words, prefix, geometries);
 	}
 	return candidates[0];
 }
 
 void RelationArgument::AddSideParameters(TableFunction &function) {
 	for (auto side : {"left", "right"}) {
-		function.named_parameters[string(side) + "_geometry"] = LogicalType::VARCHAR;
-		function.named_parameters[string(side) + "_columns"] = LogicalType::LIST(LogicalType::VARCHAR);
+		AddNamedParameter(function, string(side) + "_geometry", LogicalType::VARCHAR);
+		AddNamedParameter(function, string(side) + "_columns", LogicalType::LIST(LogicalType::VARCHAR));
 	}
 }
 
@@ -139,13 +135,13 @@ vector<string> OutputNames(const string &function, vector<string> own, const Rel
 	}
 	for (auto side : {&left, &right}) {
 		for (auto column : side->columns) {
-			times[side->bound.names[column]]++;
+			times[side->names[column]]++;
 		}
 	}
 	auto names = std::move(own);
 	for (auto side : {&left, &right}) {
 		for (auto column : side->columns) {
-			auto &name = side->bound.names[column];
+			auto &name = side->names[column];
 			names.push_back(times[name] > 1 ? side->side + "_" + name : name);
 		}
 	}
@@ -175,7 +171,7 @@ void RequireSameCrs(const string &function, const RelationArgument &left, const 
 }
 
 optional_ptr<const Value> NamedParameter(TableFunctionBindInput &input, const string &name) {
-	auto given = input.named_parameters.find(name);
+	auto given = input.named_parameters.find(Identifier(name));
 	if (given == input.named_parameters.end() || given->second.IsNull()) {
 		return nullptr;
 	}
@@ -193,7 +189,7 @@ string ChooseWord(TableFunctionBindInput &input, const string &parameter, const 
 			return known;
 		}
 	}
-	throw BinderException("%s: %s is one of %s, not '%s'", input.table_function.name, parameter,
+	throw BinderException("%s: %s is one of %s, not '%s'", FunctionName(input), parameter,
 	                      StringUtil::Join(words, ", "), StringValue::Get(*given));
 }
 
@@ -221,21 +217,18 @@ string QuotedName(const string &name) {
 }
 
 unique_ptr<TableRef> ReplaceByQuery(ClientContext &context, const string &function, const string &query) {
-	Parser parser(context.GetParserOptions());
+	auto parser = ParserFor(context);
 	parser.ParseQuery(query);
 	auto statement = unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0]));
-	return make_uniq<SubqueryRef>(std::move(statement), function);
+	return make_uniq<SubqueryRef>(std::move(statement), Identifier(function));
 }
 
 void RegisterRelationFunction(ExtensionLoader &loader, TableFunction function, vector<string> parameter_names,
                               string description, vector<string> examples) {
 	FunctionDescription described;
-	described.parameter_types = function.arguments;
 	described.parameter_names = std::move(parameter_names);
 	// duckdb_functions() lists the named ones after the others, in this order
-	for (auto &parameter : function.named_parameters) {
-		described.parameter_names.push_back(parameter.first);
-	}
+	DescribeParameters(function, described);
 	described.description = std::move(description);
 	described.examples = std::move(examples);
 	described.categories = {"relation"};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/function/table_function.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
 #include "duckdb/parser/tableref.hpp"
@@ -25,6 +26,8 @@ public:
 	unique_ptr<TableRef> ref;
 	//! SELECT * of that
 	BoundStatement bound;
+	//! Of its columns
+	vector<string> names;
 	idx_t geometry;
 	vector<idx_t> columns;
 

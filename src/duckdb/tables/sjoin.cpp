@@ -7,7 +7,7 @@ namespace duckdb {
 namespace {
 
 unique_ptr<TableRef> BindSjoin(ClientContext &context, TableFunctionBindInput &input) {
-	auto &function = input.table_function.name;
+	auto &function = FunctionName(input);
 	auto predicate = ChooseWord(input, "predicate",
 	                            {"intersects", "within", "contains", "covers", "coveredby", "touches", "crosses",
 	                             "overlaps", "equals", "disjoint", "dwithin", "containsproperly", "withinproperly"});
@@ -61,9 +61,9 @@ unique_ptr<TableRef> BindSjoin(ClientContext &context, TableFunctionBindInput &i
 void RegisterSjoin(ExtensionLoader &loader) {
 	TableFunction function("vibe_sjoin", {LogicalType::VARCHAR, LogicalType::VARCHAR}, nullptr, nullptr);
 	function.bind_replace = BindSjoin;
-	function.named_parameters["predicate"] = LogicalType::VARCHAR;
-	function.named_parameters["how"] = LogicalType::VARCHAR;
-	function.named_parameters["distance"] = LogicalType::DOUBLE;
+	AddNamedParameter(function, "predicate", LogicalType::VARCHAR);
+	AddNamedParameter(function, "how", LogicalType::VARCHAR);
+	AddNamedParameter(function, "distance", LogicalType::DOUBLE);
 	RelationArgument::AddSideParameters(function);
 	RegisterRelationFunction(
 	    loader, std::move(function), {"left", "right"},

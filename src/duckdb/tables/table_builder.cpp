@@ -24,12 +24,14 @@ struct SqlTableState : public GlobalTableFunctionState {
 };
 
 unique_ptr<FunctionData> Bind(ClientContext &, TableFunctionBindInput &input, vector<LogicalType> &return_types,
-                              vector<string> &names) {
+                              vector<Identifier> &names) {
 	auto result = make_uniq<SqlTableBindData>();
 	result->info = shared_ptr_cast<TableFunctionInfo, SqlTableInfo>(input.table_function.function_info);
 	result->arguments = input.inputs;
 	return_types = result->info->column_types;
-	names = result->info->column_names;
+	for (auto &name : result->info->column_names) {
+		names.push_back(Identifier(name));
+	}
 	return std::move(result);
 }
 
@@ -48,7 +50,7 @@ void Emit(ClientContext &, TableFunctionInput &input, DataChunk &output) {
 			output.SetValue(column, count, state.rows[state.next][column]);
 		}
 	}
-	output.SetCardinality(count);
+	SetRowCount(output, count);
 }
 
 } // namespace
@@ -78,7 +80,7 @@ void SqlTable::Register(ExtensionLoader &loader, make_rows_t make_rows) const {
 	shared->column_names = column_names;
 	shared->column_types = column_types;
 	shared->make_rows = std::move(make_rows);
-	TableFunctionSet set(name);
+	TableFunctionSet set {Identifier(name)};
 	vector<FunctionDescription> descriptions;
 	for (auto &parameters : overloads) {
 		FunctionDescription described;
