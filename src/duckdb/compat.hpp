@@ -233,7 +233,7 @@ inline vector<unique_ptr<Expression>> CopyConditions(const LogicalComparisonJoin
 }
 
 //! Whether a join that compares has a condition that is no comparison and stands among the others
-inline bool HasMixedConditions(const LogicalComparisonJoin &join) {
+inline bool HasMixedConditions([[maybe_unused]] const LogicalComparisonJoin &join) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	for (auto &condition : join.conditions) {
 		if (!condition.IsComparison()) {
@@ -245,7 +245,7 @@ inline bool HasMixedConditions(const LogicalComparisonJoin &join) {
 }
 
 //! Whether it has one beside them
-inline bool HasPredicate(const LogicalComparisonJoin &join) {
+inline bool HasPredicate([[maybe_unused]] const LogicalComparisonJoin &join) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return false;
 #else
@@ -561,14 +561,14 @@ inline void SetRowCount(DataChunk &chunk, idx_t count) {
 }
 
 //! The same for a vector that is in no chunk
-inline void SetRowCount(Vector &vector, idx_t count) {
+inline void SetRowCount([[maybe_unused]] Vector &vector, [[maybe_unused]] idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	FlatVector::SetSize(vector, count);
 #endif
 }
 
 //! Makes a vector a constant one
-inline void ReferenceValue(Vector &vector, const Value &value, idx_t count) {
+inline void ReferenceValue(Vector &vector, const Value &value, [[maybe_unused]] idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	vector.Reference(value, count_t(count));
 #else
@@ -577,7 +577,7 @@ inline void ReferenceValue(Vector &vector, const Value &value, idx_t count) {
 }
 
 //! Makes a vector a constant one of `count` rows, from a row of another
-inline void ReferenceRow(Vector &vector, Vector &source, idx_t row, idx_t source_count, idx_t count) {
+inline void ReferenceRow(Vector &vector, Vector &source, idx_t row, idx_t source_count, [[maybe_unused]] idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	ConstantVector::Reference(vector, count_t(count), source, row, source_count);
 #else
@@ -682,7 +682,8 @@ inline bool HasFilters(const TableFilterSet &filters) {
 }
 
 //! A filter of one column, which stands in the expression as column 0, that need not be run for the rows to be right
-inline unique_ptr<TableFilter> MakeOptionalFilter(unique_ptr<Expression> expr, const LogicalType &type) {
+inline unique_ptr<TableFilter> MakeOptionalFilter(unique_ptr<Expression> expr,
+                                                  [[maybe_unused]] const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return make_uniq<ExpressionFilter>(CreateOptionalFilterExpression(std::move(expr), type));
 #else
@@ -770,7 +771,7 @@ public:
 #endif
 
 protected:
-	void SourceFinished(ExecutionContext &context, GlobalSourceState &gstate) const {
+	void SourceFinished([[maybe_unused]] ExecutionContext &context, [[maybe_unused]] GlobalSourceState &gstate) const {
 #ifdef VIBESPATIAL_DUCKDB_2
 		auto &profiler = context.thread.profiler;
 		if (!profiler.OperatorMetricsIsInitialized(*this)) {
@@ -816,7 +817,13 @@ inline SourceResultType BlockSource(StateWithBlockableTasks &state, StateLock &g
 //===----------------------------------------------------------------------===//
 inline void AddNamedParameter(TableFunction &function, const string &name, const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
-	function.GetSignature().AddKeywordOnly(Identifier(name), type);
+	auto &signature = function.GetSignature();
+	auto add = [&](TypedKwargs &options) { options.Add(Identifier(name), type); };
+	if (signature.GetTypedKwargs()) {
+		signature.ExtendTypedKwargs(add);
+	} else {
+		signature.WithTypedKwargs("options", add);
+	}
 #else
 	function.named_parameters[name] = type;
 #endif
@@ -833,11 +840,15 @@ inline const string &FunctionName(const TableFunctionBindInput &input) {
 //! The types of the arguments that are given by their place, and the names of the others
 inline void DescribeParameters(const TableFunction &function, FunctionDescription &description) {
 #ifdef VIBESPATIAL_DUCKDB_2
-	for (auto &parameter : function.GetSignature().GetParameters()) {
-		if (parameter.GetKind() == FunctionParameterKind::KEYWORD_ONLY) {
-			description.parameter_names.push_back(NameOf(parameter.GetName()));
-		} else {
+	auto &signature = function.GetSignature();
+	for (auto &parameter : signature.GetParameters()) {
+		if (!parameter.IsVariadic()) {
 			description.parameter_types.push_back(parameter.GetType());
+		}
+	}
+	if (auto options = signature.GetTypedKwargs()) {
+		for (auto &name : options->GetNames()) {
+			description.parameter_names.push_back(NameOf(name));
 		}
 	}
 #else

@@ -106,6 +106,12 @@ public:
 			break;
 		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
 			MixedJoin(op);
+			if (op->type == LogicalOperatorType::LOGICAL_COMPARISON_JOIN) {
+				SharedRowsJoin(op);
+			}
+			break;
+		case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+			InlineRows(op);
 			break;
 		case LogicalOperatorType::LOGICAL_FILTER:
 			Filter(op);
@@ -186,7 +192,8 @@ private:
 	//! A join that compares and has other conditions, too
 	void MixedJoin(unique_ptr<LogicalOperator> &op) {
 		auto &join = op->Cast<LogicalComparisonJoin>();
-		if (!HasMixedConditions(join) || PrefersEquality(join)) {
+		// How many pairs are equal is known of INNER joins alone
+		if (!HasMixedConditions(join) || (join.join_type == JoinType::INNER && PrefersEquality(join))) {
 			return;
 		}
 		auto conjuncts = CopyConditions(join);
@@ -398,6 +405,236 @@ private:
 		CopyCardinality(delim, *result);
 		Finish(*result);
 		op = std::move(result);
+	}
+
+	//===------------------------------------------------------------------===//
+	// EXISTS since DuckDB 2.0
+	//===------------------------------------------------------------------===//
+	//! There the outer rows are a common table expression. Its rows are one side of a SEMI, ANTI or MARK join, and the
+	//! distinct values of its columns, maybe filtered and stored in narrower types for a while, are joined to the inner table.
+	class DistinctRows {
+	public:
+		//! Whether `op` is that; it may have been projected on the way
+		bool Find(LogicalOperator &op) {
+			reference<LogicalOperator> at = op;
+			bool is_distinct = false;
+			while (true) {
+				auto &here = at.get();
+				switch (here.type) {
+				case LogicalOperatorType::LOGICAL_CTE_REF:
+					rows = here.Cast<LogicalCTERef>();
+					return is_distinct;
+				case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY: {
+					auto &aggregate = here.Cast<LogicalAggregate>();
+					if (is_distinct || !aggregate.expressions.empty() || aggregate.grouping_sets.size() > 1) {
+						return false;
+					}
+					is_distinct = true;
+					levels.push_back(Level {aggregate.group_index, aggregate.groups});
+					break;
+				}
+				case LogicalOperatorType::LOGICAL_PROJECTION: {
+					auto &projection = here.Cast<LogicalProjection>();
+					levels.push_back(Level {projection.table_index, projection.expressions});
+					break;
+				}
+				case LogicalOperatorType::LOGICAL_FILTER:
+					if (!here.Cast<LogicalFilter>().projection_map.empty()) {
+						return false;
+					}
+					filters.push_back(FoundFilter {here, levels.size()});
+					break;
+				default:
+					return false;
+				}
+				at = *here.children[0];
+			}
+		}
+
+		//! The column of the rows that a column here has its values from; false where it is none
+		bool ColumnOf(ColumnBinding binding, idx_t &column, idx_t first_level = 0) const {
+			for (auto level = first_level; level < levels.size(); level++) {
+				if (binding.table_index != levels[level].table_index) {
+					return false;
+				}
+				reference<Expression> expr = *levels[level].expressions.get()[binding.column_index];
+				while (IsCast(expr.get()) || IsStored(expr.get())) {
+					expr = IsCast(expr.get()) ? *CastChild(expr.get())
+					                          : *ChildrenOf(expr.get().Cast<BoundFunctionExpression>())[0];
+				}
+				if (expr.get().GetExpressionType() != ExpressionType::BOUND_COLUMN_REF) {
+					return false;
+				}
+				binding = BindingOf(expr.get().Cast<BoundColumnRefExpression>());
+			}
+			column = binding.column_index;
+			return binding.table_index == rows->table_index;
+		}
+
+		struct Level {
+			TableIndex table_index;
+			reference<vector<unique_ptr<Expression>>> expressions;
+		};
+		struct FoundFilter {
+			reference<LogicalOperator> filter;
+			//! Its columns are those of this level
+			idx_t level;
+		};
+		optional_ptr<LogicalCTERef> rows;
+		vector<Level> levels;
+		vector<FoundFilter> filters;
+
+	private:
+		//! Made and undone by DuckDB where values are kept
+		static bool IsStored(const Expression &expr) {
+			if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION) {
+				return false;
+			}
+			auto &name = FunctionName(expr.Cast<BoundFunctionExpression>());
+			return StringUtil::StartsWith(name, "__internal_compress_") ||
+			       StringUtil::StartsWith(name, "__internal_decompress_");
+		}
+	};
+
+	void SharedRowsJoin(unique_ptr<LogicalOperator> &op) {
+		auto &join = op->Cast<LogicalComparisonJoin>();
+		if ((join.join_type != JoinType::SEMI && join.join_type != JoinType::ANTI &&
+		     join.join_type != JoinType::MARK) ||
+		    HasPredicate(join) || join.children[0]->type != LogicalOperatorType::LOGICAL_CTE_REF) {
+			return;
+		}
+		auto &outer = join.children[0]->Cast<LogicalCTERef>();
+		reference<unique_ptr<LogicalOperator>> slot = join.children[1];
+		vector<reference<LogicalProjection>> projections;
+		FollowProjections(slot, projections);
+		if (!IsSpatialJoin(*slot.get())) {
+			return;
+		}
+		auto &inner = AsSpatialJoin(*slot.get());
+		if (inner.join_type != JoinType::INNER || inner.aggregate) {
+			return;
+		}
+		idx_t side = 0;
+		DistinctRows distinct;
+		for (; side < 2; side++) {
+			distinct = DistinctRows();
+			if (distinct.Find(*inner.children[side]) && distinct.rows->cte_index == outer.cte_index) {
+				break;
+			}
+		}
+		if (side == 2) {
+			return;
+		}
+		// Columns of the distinct values as those of the outer rows, for what is `level` levels below the join
+		auto outer_column = [&](const ColumnBinding &binding, idx_t level) -> unique_ptr<Expression> {
+			idx_t column;
+			if (!distinct.ColumnOf(binding, column, level)) {
+				return nullptr;
+			}
+			return make_uniq<BoundColumnRefExpression>(outer.chunk_types[column],
+			                                           ColumnBinding(outer.table_index, ProjectionIndex(column)));
+		};
+		auto of_join = [&](const ColumnBinding &binding) { return outer_column(binding, 0); };
+		// Each condition must say no more than that the outer row is one of those that the values came from
+		for (auto &condition : join.conditions) {
+			if (!IsComparison(condition, ExpressionType::COMPARE_NOT_DISTINCT_FROM)) {
+				return;
+			}
+			auto expr = RightOf(condition).Copy();
+			ReplaceThrough(expr, projections);
+			if (expr->GetExpressionType() != ExpressionType::BOUND_COLUMN_REF || !ReplaceColumns(expr, of_join) ||
+			    ReturnTypeOf(*expr) != ReturnTypeOf(RightOf(condition)) || !SameColumn(*expr, LeftOf(condition))) {
+				return;
+			}
+		}
+		// What the values were filtered by, the outer rows are
+		vector<unique_ptr<Expression>> residual;
+		for (auto &found : distinct.filters) {
+			for (auto &expr : found.filter.get().expressions) {
+				auto copy = expr->Copy();
+				auto of_filter = [&](const ColumnBinding &binding) { return outer_column(binding, found.level); };
+				auto types_before = ColumnTypes(*copy);
+				if (!ReplaceColumns(copy, of_filter) || ColumnTypes(*copy) != types_before) {
+					return;
+				}
+				residual.push_back(std::move(copy));
+			}
+		}
+		if (side == 1) {
+			inner.spatial.Flip();
+		}
+		auto spatial = std::move(inner.spatial);
+		for (auto expr : {&spatial.left, &spatial.left_limit, &spatial.residual}) {
+			if (*expr) {
+				// Columns of the inner table stay
+				ReplaceColumns(*expr, of_join);
+			}
+		}
+		for (auto &expr : residual) {
+			spatial.residual = spatial.residual
+			                       ? make_uniq_base<Expression, BoundConjunctionExpression>(
+			                             ExpressionType::CONJUNCTION_AND, std::move(spatial.residual), std::move(expr))
+			                       : std::move(expr);
+		}
+		auto left_columns = MapColumns(join.left_projection_map, join.children[0]->GetColumnBindings().size());
+		auto result = make_uniq<LogicalSpatialJoin>(join.join_type, std::move(spatial), std::move(join.children[0]),
+		                                            std::move(inner.children[1 - side]));
+		result->mark_index = join.mark_index;
+		result->left_columns = std::move(left_columns);
+		CopyCardinality(join, *result);
+		Finish(*result);
+		op = std::move(result);
+	}
+
+	static bool SameColumn(const Expression &left, const Expression &right) {
+		return left.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF &&
+		       right.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF &&
+		       BindingOf(left.Cast<BoundColumnRefExpression>()) == BindingOf(right.Cast<BoundColumnRefExpression>());
+	}
+
+	static vector<LogicalType> ColumnTypes(const Expression &expr) {
+		vector<LogicalType> result;
+		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+		    expr, [&](const BoundColumnRefExpression &column) { result.push_back(ReturnTypeOf(column)); });
+		return result;
+	}
+
+	//! Puts the rows of a common table expression that DuckDB made for a subquery, and that are now read once, in the place where
+	//! they are read: nothing has to be kept
+	void InlineRows(unique_ptr<LogicalOperator> &op) {
+		auto &cte = op->Cast<LogicalMaterializedCTE>();
+		if (!StringUtil::StartsWith(NameOf(cte.ctename), "__duckdb_delim_")) {
+			return;
+		}
+		vector<reference<unique_ptr<LogicalOperator>>> references;
+		FindReferences(cte.children[1], cte.table_index, references);
+		if (references.size() != 1) {
+			return;
+		}
+		auto &slot = references[0].get();
+		auto bindings = cte.children[0]->GetColumnBindings();
+		cte.children[0]->ResolveOperatorTypes();
+		auto &reference = slot->Cast<LogicalCTERef>();
+		vector<unique_ptr<Expression>> columns;
+		for (idx_t i = 0; i < reference.chunk_types.size(); i++) {
+			columns.push_back(make_uniq<BoundColumnRefExpression>(cte.children[0]->types[i], bindings[i]));
+		}
+		auto projection = make_uniq<LogicalProjection>(reference.table_index, std::move(columns));
+		CopyCardinality(*slot, *projection);
+		projection->children.push_back(std::move(cte.children[0]));
+		slot = std::move(projection);
+		auto query = std::move(cte.children[1]);
+		op = std::move(query);
+	}
+
+	static void FindReferences(unique_ptr<LogicalOperator> &op, TableIndex cte_index,
+	                           vector<reference<unique_ptr<LogicalOperator>>> &references) {
+		if (op->type == LogicalOperatorType::LOGICAL_CTE_REF && op->Cast<LogicalCTERef>().cte_index == cte_index) {
+			references.push_back(op);
+		}
+		for (auto &child : op->children) {
+			FindReferences(child, cte_index, references);
+		}
 	}
 
 	//===------------------------------------------------------------------===//
