@@ -123,5 +123,5 @@ def test_hello_world_of_the_descriptor(con):
         GROUP BY cell ORDER BY cell LIMIT 5""").fetchall()
     assert results[3] == rows
     assert results[4] == [(100.0,)]
-    (plan,) = con.execute("EXPLAIN SELECT count(*) FROM points JOIN cells ON ST_Within(points.geom, cells.geom)").fetchall()
+    (plan,) = con.execute("EXPLAIN (FORMAT json) SELECT count(*) FROM points JOIN cells ON ST_Within(points.geom, cells.geom)").fetchall()
     assert "VIBE_SPATIAL_JOIN" in plan[1]
