@@ -8,3 +8,7 @@ duckdb_extension_load(vibespatial
 		EXTENSION_VERSION ${vibespatial_version}
 		LOAD_TESTS
 )
+# Since 2.0 a program of DuckDB's build, its test runner among them, has those extensions that are listed for it.
+if(COMMAND duckdb_extension_statically_link)
+	duckdb_extension_statically_link(vibespatial)
+endif()

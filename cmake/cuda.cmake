@@ -1,11 +1,10 @@
 # The GPU plug-in, the compile helper and the release pack. Built with the host compiler against the headers and libraries
 # that scripts/fetch.py cuda brings: no CUDA toolkit, no CUDA language, no device.
 
-set(VIBESPATIAL_CUDA_PREFIX "" CACHE PATH "What scripts/fetch.py cuda prints")
 set(VIBESPATIAL_PACK_ARCHITECTURES "80,90,100,120" CACHE STRING "What the release pack is compiled for")
 set(VIBESPATIAL_KERNEL_PACK "" CACHE FILEPATH "A finished release pack, for builds that cannot run the helper")
 
-set(gpu_folder ${CMAKE_BINARY_DIR}/vibespatial)
+set(gpu_folder ${CMAKE_CURRENT_BINARY_DIR}/vibespatial)
 set(cuda ${VIBESPATIAL_CUDA_PREFIX}/nvidia/cu13)
 set(cccl_library ${VIBESPATIAL_CUDA_PREFIX}/cuda/compute/cu13/cccl/libcccl.c.parallel.so)
 if(NOT EXISTS ${cccl_library} OR NOT EXISTS ${cuda}/include/cuda_runtime_api.h)

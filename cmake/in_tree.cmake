@@ -1,4 +1,5 @@
-# The build inside DuckDB's own tree, as its extension CI does it: DuckDB's functions make both targets.
+# The build inside DuckDB's own tree, as its extension CI does it: DuckDB's functions make both targets. The loadable extension
+# looks for the plug-ins in the folder vibespatial beside itself; -DVIBESPATIAL_CUDA_PREFIX=$(scripts/fetch.py cuda) puts them there.
 
 set(sources ${VIBESPATIAL_CORE_SOURCES} ${VIBESPATIAL_GLUE_SOURCES})
 build_static_extension(vibespatial ${sources})
@@ -10,8 +11,10 @@ else()
 	# DuckDB's source distribution comes without the script that writes the footer: ours does it there.
 	add_library(vibespatial_loadable_extension MODULE ${sources})
 	target_compile_definitions(vibespatial_loadable_extension PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION)
-	target_link_libraries(vibespatial_loadable_extension PRIVATE duckdb_static dummy_static_extension_loader
-			-Wl,--gc-sections -Wl,--exclude-libs,ALL)
+	target_link_libraries(vibespatial_loadable_extension PRIVATE duckdb_static -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+	if(TARGET dummy_static_extension_loader)
+		target_link_libraries(vibespatial_loadable_extension PRIVATE dummy_static_extension_loader)
+	endif()
 	set_target_properties(vibespatial_loadable_extension PROPERTIES OUTPUT_NAME vibespatial PREFIX ""
 			SUFFIX ".duckdb_extension")
 	add_custom_command(TARGET vibespatial_loadable_extension POST_BUILD
@@ -23,6 +26,17 @@ endif()
 vibespatial_compile(vibespatial_loadable_extension)
 add_dependencies(vibespatial_extension vibespatial_kernel_registry)
 add_dependencies(vibespatial_loadable_extension vibespatial_kernel_registry)
+
+# ---- the plug-ins, where they are asked for
+if(VIBESPATIAL_CUDA_PREFIX)
+	find_package(Threads REQUIRED)
+	add_library(vibespatial_core STATIC ${VIBESPATIAL_CORE_SOURCES})
+	vibespatial_compile(vibespatial_core)
+	add_dependencies(vibespatial_core vibespatial_kernel_registry)
+	target_link_libraries(vibespatial_core PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+	include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
+	add_dependencies(vibespatial_loadable_extension vibespatial_cuda vibespatial_compile_helper)
+endif()
 
 install(TARGETS vibespatial_extension EXPORT "${DUCKDB_EXPORT_SET}"
 		LIBRARY DESTINATION "${INSTALL_LIB_DIR}" ARCHIVE DESTINATION "${INSTALL_LIB_DIR}")

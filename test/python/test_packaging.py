@@ -1,21 +1,26 @@
 """What the build leaves and what it is built from: footer, installation, pinned dependencies."""
+import json
 import os
 import re
 import subprocess
 
 import duckdb
 import pytest
+import yaml
 
 import fetch
 from conftest import ROOT
+
+
+def project_version():
+    return re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 
 
 def test_footer(extension):
     footer = extension.read_bytes()[-534:]
     assert footer[4:20] == b"duckdb_signature"
     fields = [footer[22 + 32 * i : 54 + 32 * i].rstrip(b"\0").decode() for i in range(8)]
-    version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
-    assert fields == ["", "", "", "CPP", f"v{version}", f"v{duckdb.__version__}", fetch.host_platform(), "4"]
+    assert fields == ["", "", "", "CPP", f"v{project_version()}", f"v{duckdb.__version__}", fetch.host_platform(), "4"]
 
 
 def test_installed_extension_loads_by_name(cli, extension, tmp_path):
@@ -88,3 +93,35 @@ def test_altered_download_is_refused(tmp_path, monkeypatch):
     with pytest.raises(fetch.Failure, match="did not have the sha256"):
         fetch.unpacked("cli", "linux_amd64", "1.5.5")
     assert not file.exists()
+
+
+def test_descriptors_have_the_version_of_the_build():
+    port = json.loads((ROOT / "vcpkg.json").read_text())
+    descriptor = yaml.safe_load((ROOT / "description.yml").read_text())
+    assert port["version-semver"] == str(descriptor["extension"]["version"]) == project_version()
+    assert descriptor["repo"]["ref"] == f"v{project_version()}"
+
+
+def test_community_descriptor():
+    descriptor = yaml.safe_load((ROOT / "description.yml").read_text())
+    extension = descriptor["extension"]
+    assert {"name", "description", "version", "language", "build", "license", "maintainers"} <= set(extension)
+    assert (extension["name"], extension["build"], extension["license"]) == ("vibespatial", "cmake", "MIT")
+    built = {"linux_amd64", "linux_arm64"}
+    assert not built & set(extension["excluded_platforms"].split(";"))
+    for path in re.findall(r"/blob/main/(\S+)\)", descriptor["docs"]["extended_description"]):
+        assert (ROOT / path).exists(), path
+
+
+def test_hello_world_of_the_descriptor(con):
+    text = yaml.safe_load((ROOT / "description.yml").read_text())["docs"]["hello_world"]
+    results = [con.execute(statement).fetchall() for statement in con.extract_statements(text)]
+    assert results[0] == [(False, True, "F0FFFF212")]
+    # Counted without the index: cells are squares of the grid, and a point on an edge is within none
+    rows = con.execute("""SELECT floor(y)::INT * 10 + floor(x)::INT AS cell, count(*)
+        FROM (SELECT ST_X(geom) AS x, ST_Y(geom) AS y FROM points) WHERE x > floor(x) AND y > floor(y)
+        GROUP BY cell ORDER BY cell LIMIT 5""").fetchall()
+    assert results[3] == rows
+    assert results[4] == [(100.0,)]
+    (plan,) = con.execute("EXPLAIN (FORMAT json) SELECT count(*) FROM points JOIN cells ON ST_Within(points.geom, cells.geom)").fetchall()
+    assert "VIBE_SPATIAL_JOIN" in plan[1]
