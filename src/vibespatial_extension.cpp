@@ -1,5 +1,6 @@
 #include "vibespatial_extension.hpp"
 
+#include "duckdb/arrow/geoarrow.hpp"
 #include "duckdb/casts.hpp"
 #include "duckdb/functions/functions.hpp"
 #include "duckdb/operators/operators.hpp"
@@ -40,6 +41,9 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterDispatch(loader);
 	RegisterMemoryStatus(loader);
 	RegisterTimeline(loader);
+
+	// Arrow
+	RegisterGeoArrow(loader);
 
 	// Operators
 	RegisterSpatialJoin(loader);
