@@ -1,0 +1,357 @@
+#include "duckdb/arrow_files/arrow_files.hpp"
+
+#include "duckdb/common/arrow/arrow_appender.hpp"
+#include "duckdb/common/arrow/arrow_converter.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/common/types/uuid.hpp"
+#include "duckdb/function/copy_function.hpp"
+#include "duckdb/function/table/arrow.hpp"
+
+namespace duckdb {
+
+namespace {
+
+using vibespatial::ArrowCompression;
+using vibespatial::ArrowFiles;
+using vibespatial::ArrowPiece;
+using vibespatial::ArrowWriter;
+
+//! As many as DuckDB has in a row group of its own
+constexpr idx_t DEFAULT_BATCH_SIZE = 122880;
+constexpr idx_t MOST_BATCH_SIZE = idx_t(1) << 31;
+
+//===----------------------------------------------------------------------===//
+// Bind
+//===----------------------------------------------------------------------===//
+struct CopyArrowData : public TableFunctionData {
+	explicit CopyArrowData(const ArrowFiles &files_p) : files(files_p) {
+	}
+
+	const ArrowFiles &files;
+	vector<string> names;
+	vector<LogicalType> types;
+	vibespatial::ArrowWriteOptions options;
+	idx_t batch_size = DEFAULT_BATCH_SIZE;
+};
+
+void CopyOptions(ClientContext &, CopyOptionsInput &input) {
+	auto &options = input.options;
+	options["compression"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
+	options["encoding"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
+	options["row_group_size"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::WRITE_ONLY);
+	options["batch_size"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::WRITE_ONLY);
+	options["stream"] = CopyOption(LogicalType::BOOLEAN, CopyOptionMode::WRITE_ONLY);
+}
+
+Value SingleOption(const string &name, const vector<Value> &values, const LogicalType &type) {
+	// An option without a value is a flag
+	if (values.empty() && type.id() == LogicalTypeId::BOOLEAN) {
+		return Value::BOOLEAN(true);
+	}
+	Value result;
+	string unused;
+	if (values.size() != 1 || values[0].IsNull() || !values[0].DefaultTryCastAs(type, result, &unused)) {
+		throw BinderException("COPY (FORMAT vibe_arrow): %s wants one %s", StringUtil::Upper(name), type.ToString());
+	}
+	return result;
+}
+
+ArrowCompression ParseCompression(const string &text) {
+	if (text == "none" || text == "uncompressed") {
+		return ArrowCompression::NONE;
+	}
+	if (text == "zstd") {
+		return ArrowCompression::ZSTD;
+	}
+	if (text == "lz4") {
+		return ArrowCompression::LZ4;
+	}
+	throw BinderException("COPY (FORMAT vibe_arrow): COMPRESSION '%s' is not known; 'zstd', 'lz4' and 'none' are",
+	                      text);
+}
+
+template <class NAME>
+unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindInput &input, const vector<NAME> &names,
+                                       const vector<LogicalType> &types) {
+	auto result = make_uniq<CopyArrowData>(GetArrowFiles(context));
+	for (auto &name : names) {
+		result->names.emplace_back(name);
+	}
+	result->types = types;
+	for (auto &option : input.info.options) {
+		auto name = StringUtil::Lower(string(option.first));
+		auto &values = option.second;
+		if (name == "compression") {
+			auto text = SingleOption(name, values, LogicalType::VARCHAR);
+			result->options.compression = ParseCompression(StringUtil::Lower(StringValue::Get(text)));
+		} else if (name == "encoding") {
+			auto text = StringUtil::Lower(StringValue::Get(SingleOption(name, values, LogicalType::VARCHAR)));
+			if (text != "wkb") {
+				throw BinderException("COPY (FORMAT vibe_arrow): ENCODING '%s' is not known; 'wkb' is", text);
+			}
+		} else if (name == "row_group_size" || name == "batch_size") {
+			result->batch_size = UBigIntValue::Get(SingleOption(name, values, LogicalType::UBIGINT));
+			if (result->batch_size == 0 || result->batch_size >= MOST_BATCH_SIZE) {
+				throw BinderException("COPY (FORMAT vibe_arrow): %s is at least 1 and below %d",
+				                      StringUtil::Upper(name), MOST_BATCH_SIZE);
+			}
+		} else if (name == "stream") {
+			result->options.is_stream = BooleanValue::Get(SingleOption(name, values, LogicalType::BOOLEAN));
+		} else {
+			throw BinderException("COPY (FORMAT vibe_arrow): the option %s is not known; COMPRESSION, ENCODING, "
+			                      "BATCH_SIZE (or ROW_GROUP_SIZE) and STREAM are",
+			                      StringUtil::Upper(name));
+		}
+	}
+	return std::move(result);
+}
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+//! Bytes on their way to a file, which has another name until it is whole
+class FileSink final : public vibespatial::ArrowSink {
+public:
+	FileSink(ClientContext &context, string path_p) : fs(FileSystem::GetFileSystem(context)), path(std::move(path_p)) {
+		// A pipe cannot be renamed, and a remote file appears when it is closed
+		is_renamed = !FileSystem::IsRemoteFile(path) && !fs.IsPipe(path) && !StringUtil::StartsWith(path, "/dev/");
+		written_path = is_renamed ? path + "." + UUID::ToString(UUID::GenerateRandomUUID()) + ".tmp" : path;
+		handle = fs.OpenFile(written_path, FileFlags::FILE_FLAGS_WRITE | FileFlags::FILE_FLAGS_FILE_CREATE_NEW |
+		                                       FileLockType::WRITE_LOCK);
+	}
+	~FileSink() override {
+		if (is_done) {
+			return;
+		}
+		try {
+			handle.reset();
+			if (is_renamed) {
+				fs.TryRemoveFile(written_path);
+			}
+		} catch (...) { // NOLINT: what went wrong before is the error to report
+		}
+	}
+
+	bool Write(const void *data, int64_t count, std::string &error) override {
+		try {
+			auto from = static_cast<const char *>(data);
+			for (auto left = count; left > 0;) {
+				auto written = handle->Write(const_cast<char *>(from), NumericCast<idx_t>(left));
+				if (written <= 0) {
+					error = "nothing more could be written to " + written_path;
+					return false;
+				}
+				from += written;
+				left -= written;
+			}
+			bytes += NumericCast<idx_t>(count);
+			return true;
+		} catch (const std::exception &thrown) {
+			error = ErrorData(thrown).RawMessage();
+		}
+		return false;
+	}
+
+	void Finish() {
+		handle->Close();
+		handle.reset();
+		if (is_renamed) {
+			fs.MoveFile(written_path, path);
+		}
+		is_done = true;
+	}
+
+	idx_t bytes = 0;
+
+private:
+	FileSystem &fs;
+	string path;
+	string written_path;
+	bool is_renamed;
+	bool is_done = false;
+	unique_ptr<FileHandle> handle;
+};
+
+struct CopyArrowGlobal : public GlobalFunctionData {
+	std::shared_ptr<FileSink> sink;
+	std::unique_ptr<ArrowWriter> writer;
+	string path;
+	mutex lock;
+
+	[[noreturn]] void Throw(const string &error) const {
+		throw IOException("COPY (FORMAT vibe_arrow), file '%s': %s", path, error);
+	}
+};
+
+unique_ptr<GlobalFunctionData> InitCopyArrow(ClientContext &context, FunctionData &bind_data, const string &path) {
+	auto &data = bind_data.Cast<CopyArrowData>();
+	auto result = make_uniq<CopyArrowGlobal>();
+	result->path = path;
+	auto properties = context.GetClientProperties();
+	ArrowSchemaWrapper schema;
+	ArrowConverter::ToArrowSchema(&schema.arrow_schema, data.types, data.names, properties);
+	result->sink = std::make_shared<FileSink>(context, path);
+	string error;
+	result->writer = data.files.Create(schema.arrow_schema, result->sink, data.options, error);
+	if (!result->writer) {
+		result->Throw(error);
+	}
+	return std::move(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Batches
+//===----------------------------------------------------------------------===//
+//! Rows that become a record batch
+class BatchMaker {
+public:
+	BatchMaker(ClientContext &context, const CopyArrowData &data)
+	    : types(data.types), properties(context.GetClientProperties()),
+	      extensions(ArrowTypeExtensionData::GetExtensionTypes(context, data.types)), limit(data.batch_size) {
+	}
+
+	//! Calls emit(ArrowArray &) for every batch that is full
+	template <class EMIT>
+	void Append(DataChunk &chunk, EMIT &&emit) {
+		for (idx_t from = 0; from < chunk.size();) {
+			if (!appender) {
+				appender = make_uniq<ArrowAppender>(types, MinValue(limit, idx_t(STANDARD_VECTOR_SIZE)), properties,
+				                                    extensions);
+			}
+			auto to = MinValue(chunk.size(), from + limit - appender->RowCount());
+			appender->Append(chunk, from, to, chunk.size());
+			from = to;
+			if (appender->RowCount() == limit) {
+				Flush(emit);
+			}
+		}
+	}
+	template <class EMIT>
+	void Flush(EMIT &&emit) {
+		if (!appender || appender->RowCount() == 0) {
+			return;
+		}
+		ArrowArrayWrapper array;
+		array.arrow_array = appender->Finalize();
+		appender.reset();
+		emit(array.arrow_array);
+	}
+
+private:
+	const vector<LogicalType> &types;
+	ClientProperties properties;
+	unordered_map<idx_t, const shared_ptr<ArrowTypeExtensionData>> extensions;
+	idx_t limit;
+	unique_ptr<ArrowAppender> appender;
+};
+
+std::unique_ptr<ArrowPiece> Prepare(const CopyArrowGlobal &global, ArrowArray &array) {
+	string error;
+	auto piece = global.writer->Prepare(array, error);
+	if (!piece) {
+		global.Throw(error);
+	}
+	return piece;
+}
+
+void Write(CopyArrowGlobal &global, const ArrowPiece &piece) {
+	lock_guard<mutex> guard(global.lock);
+	string error;
+	if (!global.writer->Write(piece, error)) {
+		global.Throw(error);
+	}
+}
+
+struct CopyArrowLocal : public LocalFunctionData {
+	CopyArrowLocal(ClientContext &context, const CopyArrowData &data) : maker(context, data) {
+	}
+	BatchMaker maker;
+};
+
+unique_ptr<LocalFunctionData> InitCopyArrowLocal(ExecutionContext &context, FunctionData &bind_data) {
+	return make_uniq<CopyArrowLocal>(context.client, bind_data.Cast<CopyArrowData>());
+}
+
+void CopyArrowSink(ExecutionContext &, FunctionData &, GlobalFunctionData &global_state, LocalFunctionData &local_state,
+                   DataChunk &input) {
+	auto &global = global_state.Cast<CopyArrowGlobal>();
+	local_state.Cast<CopyArrowLocal>().maker.Append(input,
+	                                                [&](ArrowArray &array) { Write(global, *Prepare(global, array)); });
+}
+
+void CopyArrowCombine(ExecutionContext &, FunctionData &, GlobalFunctionData &global_state,
+                      LocalFunctionData &local_state) {
+	auto &global = global_state.Cast<CopyArrowGlobal>();
+	local_state.Cast<CopyArrowLocal>().maker.Flush([&](ArrowArray &array) { Write(global, *Prepare(global, array)); });
+}
+
+void CopyArrowFinalize(ClientContext &, FunctionData &, GlobalFunctionData &global_state) {
+	auto &global = global_state.Cast<CopyArrowGlobal>();
+	string error;
+	if (!global.writer->Close(error)) {
+		global.Throw(error);
+	}
+	global.sink->Finish();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows in order, prepared by many threads
+//===----------------------------------------------------------------------===//
+struct PreparedPieces : public PreparedBatchData {
+	vector<std::unique_ptr<ArrowPiece>> pieces;
+};
+
+unique_ptr<PreparedBatchData> PrepareBatch(ClientContext &context, FunctionData &bind_data,
+                                           GlobalFunctionData &global_state,
+                                           unique_ptr<ColumnDataCollection> collection) {
+	auto &global = global_state.Cast<CopyArrowGlobal>();
+	auto result = make_uniq<PreparedPieces>();
+	BatchMaker maker(context, bind_data.Cast<CopyArrowData>());
+	const auto keep = [&](ArrowArray &array) { result->pieces.push_back(Prepare(global, array)); };
+	for (auto &chunk : collection->Chunks()) {
+		maker.Append(chunk, keep);
+	}
+	maker.Flush(keep);
+	return std::move(result);
+}
+
+void FlushBatch(ClientContext &, FunctionData &, GlobalFunctionData &global_state, PreparedBatchData &batch) {
+	auto &global = global_state.Cast<CopyArrowGlobal>();
+	for (auto &piece : batch.Cast<PreparedPieces>().pieces) {
+		Write(global, *piece);
+		piece.reset();
+	}
+}
+
+idx_t DesiredBatchSize(ClientContext &, FunctionData &bind_data) {
+	return bind_data.Cast<CopyArrowData>().batch_size;
+}
+
+CopyFunctionExecutionMode ExecutionMode(bool preserve_insertion_order, bool supports_batch_index) {
+	if (!preserve_insertion_order) {
+		return CopyFunctionExecutionMode::PARALLEL_COPY_TO_FILE;
+	}
+	return supports_batch_index ? CopyFunctionExecutionMode::BATCH_COPY_TO_FILE
+	                            : CopyFunctionExecutionMode::REGULAR_COPY_TO_FILE;
+}
+
+} // namespace
+
+void RegisterCopyArrow(ExtensionLoader &loader) {
+	CopyFunction function("vibe_arrow");
+	function.extension = "arrow";
+	function.copy_options = CopyOptions;
+	function.copy_to_bind = BindCopyArrow;
+	function.copy_to_initialize_global = InitCopyArrow;
+	function.copy_to_initialize_local = InitCopyArrowLocal;
+	function.copy_to_sink = CopyArrowSink;
+	function.copy_to_combine = CopyArrowCombine;
+	function.copy_to_finalize = CopyArrowFinalize;
+	function.execution_mode = ExecutionMode;
+	function.prepare_batch = PrepareBatch;
+	function.flush_batch = FlushBatch;
+	function.desired_batch_size = DesiredBatchSize;
+	loader.RegisterFunction(std::move(function));
+}
+
+} // namespace duckdb
