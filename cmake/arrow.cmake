@@ -23,3 +23,13 @@ target_link_options(vibespatial_arrow PRIVATE -Wl,--gc-sections -Wl,--exclude-li
 # No path of this machine in it: the extension finds libarrow and opens it first
 set_target_properties(vibespatial_arrow PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${arrow_folder} SKIP_BUILD_RPATH ON
 		LINK_FLAGS_RELEASE -s)
+
+# ---- its unit tests: a program of their own, since nothing else may need libarrow to start
+if(VIBESPATIAL_TESTS)
+	file(GLOB arrow_unit_sources CONFIGURE_DEPENDS test/unit/arrow/*.cpp)
+	add_executable(vibespatial_arrow_unit test/unit/main.cpp ${arrow_unit_sources})
+	vibespatial_uses_arrow(vibespatial_arrow_unit)
+	target_include_directories(vibespatial_arrow_unit SYSTEM PRIVATE ${VIBESPATIAL_DUCKDB_PREFIX}/third_party/catch)
+	target_link_libraries(vibespatial_arrow_unit PRIVATE vibespatial_arrow Threads::Threads)
+	set_target_properties(vibespatial_arrow_unit PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+endif()

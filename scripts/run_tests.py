@@ -39,14 +39,19 @@ def stream(command, **options):
 
 
 def unit(build):
-    """Catch2: counts test cases."""
-    status, output = stream([build / "test" / "vibespatial_unit"])
-    passed = failed = 0
-    if match := re.search(r"All tests passed \(\d+ assertions? in (\d+) test cases?\)", output):
-        passed = int(match[1])
-    elif match := re.search(r"^test cases:.*$", output, re.MULTILINE):
-        counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed)", match[0])}
-        passed, failed = counts.get("passed", 0), counts.get("failed", 0)
+    """Catch2: counts test cases, of the Arrow plug-in too where it was built."""
+    status = passed = failed = 0
+    for name in ("vibespatial_unit", "vibespatial_arrow_unit"):
+        program = build / "test" / name
+        if name != "vibespatial_unit" and not program.exists():
+            continue
+        ended, output = stream([program])
+        status = status or ended
+        if match := re.search(r"All tests passed \(\d+ assertions? in (\d+) test cases?\)", output):
+            passed += int(match[1])
+        elif match := re.search(r"^test cases:.*$", output, re.MULTILINE):
+            counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed)", match[0])}
+            passed, failed = passed + counts.get("passed", 0), failed + counts.get("failed", 0)
     return status, passed, failed, 0
 
 

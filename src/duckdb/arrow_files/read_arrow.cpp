@@ -1,5 +1,6 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
+#include "duckdb/common/types/decimal.hpp"
 #include "duckdb/common/multi_file/multi_file_reader.hpp"
 #include "duckdb/function/table/arrow.hpp"
 #include "duckdb/parser/parsed_data/create_table_function_info.hpp"
@@ -94,16 +95,25 @@ struct ReadArrowData : public TableFunctionData {
 	optional_idx estimated_rows;
 };
 
-void CheckName(const ArrowSchema &schema, const string &path) {
+//! What DuckDB's own reading of a schema takes for granted
+void CheckSchema(const ArrowSchema &schema, const string &path) {
 	auto name = schema.name ? schema.name : "";
 	if (!Value::StringIsValid(name, strlen(name))) {
 		ThrowFileError(path, "the name of a column is not UTF-8");
 	}
+	int width, scale;
+	if (sscanf(schema.format, "d:%d,%d", &width, &scale) == 2 &&
+	    (width < 1 || width > Decimal::MAX_WIDTH_DECIMAL || scale < 0 || scale > width)) {
+		ThrowFileError(path,
+		               StringUtil::Format("column %s is a decimal of %d digits with %d of them after the point; DuckDB "
+		                                  "has 1 to 38 digits, and at most all of them after it",
+		                                  name, width, scale));
+	}
 	for (int64_t i = 0; i < schema.n_children; i++) {
-		CheckName(*schema.children[i], path);
+		CheckSchema(*schema.children[i], path);
 	}
 	if (schema.dictionary) {
-		CheckName(*schema.dictionary, path);
+		CheckSchema(*schema.dictionary, path);
 	}
 }
 
@@ -169,7 +179,7 @@ unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBind
 	if (!result->layout || !result->layout->Schema(result->schema.arrow_schema, error)) {
 		ThrowFileError(result->paths[0].path, error);
 	}
-	CheckName(result->schema.arrow_schema, result->paths[0].path);
+	CheckSchema(result->schema.arrow_schema, result->paths[0].path);
 	ArrowTableFunction::PopulateArrowTableSchema(context, result->table, result->schema.arrow_schema);
 	names = result->table.GetNames();
 	return_types = result->table.GetTypes();
