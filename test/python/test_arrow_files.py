@@ -366,6 +366,90 @@ def test_crs_survives(con, tmp_path):
 
 
 #
+# Native GeoArrow
+#
+@pytest.fixture
+def native(con):
+    if not con.execute("SELECT count(*) FROM duckdb_settings() WHERE name = 'vibe_arrow_encoding'").fetchone()[0]:
+        pytest.skip("this build has no native GeoArrow")
+    return con
+
+
+NATIVE = {
+    "point": ["POINT (1 2)", None, "POINT (3 4)"],
+    "point_z": ["POINT Z (1 2 3)", "POINT Z (3 4 5)", None],
+    "linestring": ["LINESTRING (0 0, 1 1)", "LINESTRING EMPTY", None, "LINESTRING (0 0, 1 1, 2 5)"],
+    "polygon": ["POLYGON ((0 0, 1 0, 1 1, 0 0))", None, "POLYGON ((0 0, 9 0, 9 9, 0 0), (2 1, 3 1, 3 2, 2 1))", "POLYGON EMPTY"],
+    "multipoint": ["MULTIPOINT (1 1, 2 2)", "MULTIPOINT (3 3)"],
+    "multilinestring": ["MULTILINESTRING ((0 0, 1 1), (2 2, 3 3))", None],
+    "multipolygon_zm": ["MULTIPOLYGON ZM (((0 0 1 2, 1 0 1 2, 1 1 1 2, 0 0 1 2)))"],
+}
+
+
+@pytest.mark.parametrize("kind", sorted(NATIVE))
+def test_native_both_ways(native, tmp_path, kind):
+    native.execute("CREATE TABLE t (id INTEGER, g GEOMETRY('OGC:CRS84'), h GEOMETRY)")
+    # Several batches, of which each has all rows
+    values = NATIVE[kind] * 3000
+    native.execute("INSERT INTO t SELECT i, v::GEOMETRY, v::GEOMETRY FROM (SELECT unnest(?) AS v, unnest(range(?)) AS i)",
+                   [values, len(values)])
+    name = "geoarrow." + kind.split("_")[0]
+    for options in ("ENCODING 'native'", "ENCODING native, BATCH_SIZE 1000, COMPRESSION zstd", f"ENCODING '{kind}'",
+                    f"ENCODING '{kind}_interleaved', STREAM"):
+        path = tmp_path / "n.arrow"
+        native.execute(f"COPY t TO '{path}' (FORMAT vibe_arrow, {options})")
+        table = (ipc.open_stream if "STREAM" in options else ipc.open_file)(str(path)).read_all()
+        table.validate(full=True)
+        for column in ("g", "h"):
+            # A registered type of geoarrow-pyarrow knows itself, else the metadata do
+            field = table.schema.field(column)
+            found = getattr(field.type, "extension_name", None) or field.metadata[b"ARROW:extension:name"].decode()
+            assert found == name
+        query = "SELECT id, ST_AsText(g), ST_AsText(h), typeof(g), typeof(h) FROM {} ORDER BY id"
+        assert rows_of(native, query.format(f"vibe_read_arrow('{path}')")) == rows_of(native, query.format("t"))
+
+
+def test_native_of_several_kinds(native, tmp_path, data):
+    path = tmp_path / "n.arrow"
+    # Polygons beside multipolygons are multipolygons
+    native.execute(f"COPY (SELECT name, geom FROM '{data}/countries.parquet') TO '{path}' (FORMAT vibe_arrow, ENCODING 'native')")
+    assert rows_of(native, f"SELECT DISTINCT ST_GeometryType(geom)::VARCHAR FROM vibe_read_arrow('{path}')") == [("MULTIPOLYGON",)]
+    assert rows_of(native, f"SELECT name, ST_AsWKB(geom) FROM vibe_read_arrow('{path}') ORDER BY name") == \
+        rows_of(native, f"SELECT name, ST_AsWKB(ST_Multi(geom)) FROM '{data}/countries.parquet' ORDER BY name")
+    os.remove(path)
+    for values in (["POINT (1 1)", "LINESTRING (0 0, 1 1)"], ["POINT (1 1)", "POINT Z (1 1 1)"], ["GEOMETRYCOLLECTION (POINT (1 1))"]):
+        with pytest.raises(duckdb.InvalidInputException, match="column g .*ENCODING 'wkb'"):
+            native.execute(f"COPY (SELECT unnest({values})::GEOMETRY AS g) TO '{path}' (FORMAT vibe_arrow, ENCODING 'native')")
+        assert os.listdir(tmp_path) == []
+    # Nothing that has a kind
+    native.execute(f"COPY (SELECT NULL::GEOMETRY AS g, 1 AS i) TO '{path}' (FORMAT vibe_arrow, ENCODING 'native')")
+    assert rows_of(native, f"SELECT g, i, typeof(g) FROM vibe_read_arrow('{path}')") == [(None, 1, "GEOMETRY")]
+    native.execute(f"COPY (SELECT 'POINT (1 1)'::GEOMETRY AS g WHERE false) TO '{path}' (FORMAT vibe_arrow, ENCODING 'native')")
+    assert rows_of(native, f"SELECT g FROM vibe_read_arrow('{path}')") == []
+
+
+def test_native_by_setting_and_function(native, tmp_path):
+    path = tmp_path / "n.arrow"
+    native.execute("SET vibe_arrow_encoding = 'point'")
+    native.execute(f"COPY (SELECT ST_Point(i, i) AS g FROM range(10) r(i)) TO '{path}' (FORMAT vibe_arrow)")
+    assert pa.types.is_struct(getattr(ipc.open_file(str(path)).schema.field("g").type, "storage_type", ipc.open_file(str(path)).schema.field("g").type))
+    native.execute(f"COPY (SELECT ST_Point(i, i) AS g FROM range(10) r(i)) TO '{path}' (FORMAT vibe_arrow, ENCODING 'wkb')")
+    assert b"geoarrow.wkb" in path.read_bytes()
+    native.execute("RESET vibe_arrow_encoding")
+    native.execute(f"COPY (SELECT vibe_geoarrow(ST_Point(i, i), 'point_interleaved') AS g, ST_Point(i, 0) AS h FROM range(10) r(i)) TO '{path}' (FORMAT vibe_arrow)")
+    assert b"geoarrow.wkb" in path.read_bytes() and b"geoarrow.point" in path.read_bytes()
+    assert rows_of(native, f"SELECT sum(ST_X(g)), sum(ST_Y(h)) FROM vibe_read_arrow('{path}')") == [(45.0, 0.0)]
+
+
+def test_native_keeps_the_order(native, tmp_path):
+    native.execute("SET threads = 4")
+    native.execute("CREATE TABLE big AS SELECT i, ST_Point(i, -i) AS g FROM range(500000) r(i)")
+    native.execute(f"COPY big TO '{tmp_path}/n.arrow' (FORMAT vibe_arrow, ENCODING 'native')")
+    assert ipc.open_file(f"{tmp_path}/n.arrow").read_all().column("i").to_pylist() == list(range(500000))
+    assert rows_of(native, f"SELECT count(*) FROM vibe_read_arrow('{tmp_path}/n.arrow') WHERE ST_X(g) = i AND ST_Y(g) = -i") == [(500000,)]
+
+
+#
 # COPY
 #
 SOURCE = """SELECT i, i % 7 = 0 AS b, i::UTINYINT AS u, i / 3 AS d, 'text ' || i AS s, i::VARCHAR::BLOB AS blob,
@@ -472,7 +556,7 @@ def test_cancelled_queries(connect, tmp_path):
 
 @pytest.mark.parametrize("options,message", [
     ("COMPRESSION 'gzip'", "'zstd', 'lz4' and 'none'"), ("BATCH_SIZE 0", "at least 1"), ("BATCH_SIZE -1", "-1"),
-    ("ENCODING 'wkx'", "ENCODING"), ("COLOUR 'red'", "(?i)colour"), ("STREAM 'perhaps'", "perhaps"),
+    ("ENCODING 'wkx'", "(?i)encoding"), ("COLOUR 'red'", "(?i)colour"), ("STREAM 'perhaps'", "perhaps"),
     ("COMPRESSION NULL", "COMPRESSION")])
 def test_options_that_are_wrong(con, tmp_path, options, message):
     with pytest.raises(duckdb.Error, match=message):

@@ -1,8 +1,21 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
+#if __has_include("duckdb/arrow/geoarrow.hpp")
+#include "duckdb/arrow/geoarrow.hpp"
+#else
+namespace duckdb {
+static LogicalType GeoArrowColumnType(const LogicalType &type, const string &encoding) {
+	if (encoding != "wkb") {
+		throw InvalidInputException("ENCODING '%s' is not there, only 'wkb' is", encoding);
+	}
+	return type;
+}
+} // namespace duckdb
+#endif
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/common/types/geometry.hpp"
 #include "duckdb/common/types/uuid.hpp"
 #include "duckdb/function/copy_function.hpp"
 #include "duckdb/function/table/arrow.hpp"
@@ -29,7 +42,11 @@ struct CopyArrowData : public TableFunctionData {
 
 	const ArrowFiles &files;
 	vector<string> names;
+	//! Of the rows, and as they are written
+	vector<LogicalType> row_types;
 	vector<LogicalType> types;
+	//! The geometries whose native encoding is chosen once all rows are known
+	vector<idx_t> native_columns;
 	vibespatial::ArrowWriteOptions options;
 	idx_t batch_size = DEFAULT_BATCH_SIZE;
 };
@@ -48,12 +65,10 @@ Value SingleOption(const string &name, const vector<Value> &values, const Logica
 	if (values.empty() && type.id() == LogicalTypeId::BOOLEAN) {
 		return Value::BOOLEAN(true);
 	}
-	Value result;
-	string unused;
-	if (values.size() != 1 || values[0].IsNull() || !values[0].DefaultTryCastAs(type, result, &unused)) {
+	if (values.size() != 1 || values[0].IsNull()) {
 		throw BinderException("COPY (FORMAT vibe_arrow): %s wants one %s", StringUtil::Upper(name), type.ToString());
 	}
-	return result;
+	return values[0].DefaultCastAs(type);
 }
 
 ArrowCompression ParseCompression(const string &text) {
@@ -70,6 +85,25 @@ ArrowCompression ParseCompression(const string &text) {
 	                      text);
 }
 
+void SetEncoding(CopyArrowData &data, const string &encoding) {
+	if (encoding != "native") {
+		// Also where there is no geometry, an encoding that does not exist is an error
+		GeoArrowColumnType(LogicalType::GEOMETRY(), encoding);
+	}
+	for (idx_t i = 0; i < data.types.size(); i++) {
+		auto &type = data.types[i];
+		// One with an alias had its encoding chosen by vibe_geoarrow
+		if (type.id() != LogicalTypeId::GEOMETRY || type.HasAlias()) {
+			continue;
+		}
+		if (encoding == "native") {
+			data.native_columns.push_back(i);
+		} else {
+			type = GeoArrowColumnType(type, encoding);
+		}
+	}
+}
+
 template <class NAME>
 unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindInput &input, const vector<NAME> &names,
                                        const vector<LogicalType> &types) {
@@ -77,7 +111,11 @@ unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindI
 	for (auto &name : names) {
 		result->names.emplace_back(name);
 	}
+	result->row_types = types;
 	result->types = types;
+	Value setting;
+	context.TryGetCurrentSetting("vibe_arrow_encoding", setting);
+	string encoding = setting.IsNull() ? "wkb" : StringValue::Get(setting);
 	for (auto &option : input.info.options) {
 		auto name = StringUtil::Lower(string(option.first));
 		auto &values = option.second;
@@ -85,10 +123,7 @@ unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindI
 			auto text = SingleOption(name, values, LogicalType::VARCHAR);
 			result->options.compression = ParseCompression(StringUtil::Lower(StringValue::Get(text)));
 		} else if (name == "encoding") {
-			auto text = StringUtil::Lower(StringValue::Get(SingleOption(name, values, LogicalType::VARCHAR)));
-			if (text != "wkb") {
-				throw BinderException("COPY (FORMAT vibe_arrow): ENCODING '%s' is not known; 'wkb' is", text);
-			}
+			encoding = StringUtil::Lower(StringValue::Get(SingleOption(name, values, LogicalType::VARCHAR)));
 		} else if (name == "row_group_size" || name == "batch_size") {
 			result->batch_size = UBigIntValue::Get(SingleOption(name, values, LogicalType::UBIGINT));
 			if (result->batch_size == 0 || result->batch_size >= MOST_BATCH_SIZE) {
@@ -103,8 +138,81 @@ unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindI
 			                      StringUtil::Upper(name));
 		}
 	}
+	SetEncoding(*result, encoding);
 	return std::move(result);
 }
+
+//===----------------------------------------------------------------------===//
+// The native encoding of a column
+//===----------------------------------------------------------------------===//
+//! The kinds and dimensions of the geometries of a column, as bits
+struct GeometryKinds {
+	uint8_t kinds = 0;
+	uint8_t dimensions = 0;
+
+	void Add(Vector &geometries, idx_t count) {
+		UnifiedVectorFormat format;
+		geometries.ToUnifiedFormat(count, format);
+		auto values = UnifiedVectorFormat::GetData<string_t>(format);
+		for (idx_t i = 0; i < count; i++) {
+			auto row = format.sel->get_index(i);
+			if (format.validity.RowIsValid(row)) {
+				auto type = Geometry::GetType(values[row]);
+				kinds |= uint8_t(1U << uint8_t(type.first));
+				dimensions |= uint8_t(1U << uint8_t(type.second));
+			}
+		}
+	}
+	void Add(const GeometryKinds &other) {
+		kinds |= other.kinds;
+		dimensions |= other.dimensions;
+	}
+
+	//! The encoding that takes them all; wkb where there is no geometry
+	string Encoding(const string &column) const {
+		static const char *const NAMES[] = {"point", "linestring", "polygon"};
+		static const char *const DIMENSIONS[] = {"", "_z", "_m", "_zm"};
+		if (kinds == 0) {
+			return "wkb";
+		}
+		for (uint8_t kind = 0; kind < 3; kind++) {
+			for (uint8_t dimension = 0; dimension < 4; dimension++) {
+				const auto single = uint8_t(1U << (kind + 1)), multi = uint8_t(1U << (kind + 4));
+				if ((kinds & ~(single | multi)) == 0 && dimensions == 1U << dimension) {
+					return string((kinds & multi) ? "multi" : "") + NAMES[kind] + DIMENSIONS[dimension];
+				}
+			}
+		}
+		static const char *const ALL_NAMES[] = {"",           "POINT",           "LINESTRING",   "POLYGON",
+		                                        "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION"};
+		static const char *const ALL_DIMENSIONS[] = {"XY", "XYZ", "XYM", "XYZM"};
+		string found;
+		for (idx_t i = 0; i < 8; i++) {
+			found += (kinds >> i) & 1 ? (found.empty() ? "" : ", ") + string(ALL_NAMES[i]) : "";
+		}
+		for (idx_t i = 0; i < 4; i++) {
+			found += (dimensions >> i) & 1 ? string(" ") + ALL_DIMENSIONS[i] : "";
+		}
+		throw InvalidInputException(
+		    "COPY (FORMAT vibe_arrow, ENCODING 'native'): column %s has geometries of several kinds or "
+		    "dimensions (%s), and native GeoArrow columns have one; ENCODING 'wkb' takes any",
+		    column, found);
+	}
+};
+
+//! Rows that wait until all are known
+struct WaitingRows {
+	unique_ptr<ColumnDataCollection> rows;
+	//! One for each native column
+	vector<GeometryKinds> kinds;
+
+	void Add(const CopyArrowData &data, DataChunk &chunk) {
+		kinds.resize(data.native_columns.size());
+		for (idx_t i = 0; i < kinds.size(); i++) {
+			kinds[i].Add(chunk.data[data.native_columns[i]], chunk.size());
+		}
+	}
+};
 
 //===----------------------------------------------------------------------===//
 // The file
@@ -177,24 +285,32 @@ struct CopyArrowGlobal : public GlobalFunctionData {
 	std::unique_ptr<ArrowWriter> writer;
 	string path;
 	mutex lock;
+	vector<WaitingRows> waiting;
 
 	[[noreturn]] void Throw(const string &error) const {
 		throw IOException("COPY (FORMAT vibe_arrow), file '%s': %s", path, error);
 	}
 };
 
+void OpenWriter(ClientContext &context, const CopyArrowData &data, const vector<LogicalType> &types,
+                CopyArrowGlobal &global) {
+	auto properties = context.GetClientProperties();
+	ArrowSchemaWrapper schema;
+	ArrowConverter::ToArrowSchema(&schema.arrow_schema, types, data.names, properties);
+	string error;
+	global.writer = data.files.Create(schema.arrow_schema, global.sink, data.options, error);
+	if (!global.writer) {
+		global.Throw(error);
+	}
+}
+
 unique_ptr<GlobalFunctionData> InitCopyArrow(ClientContext &context, FunctionData &bind_data, const string &path) {
 	auto &data = bind_data.Cast<CopyArrowData>();
 	auto result = make_uniq<CopyArrowGlobal>();
 	result->path = path;
-	auto properties = context.GetClientProperties();
-	ArrowSchemaWrapper schema;
-	ArrowConverter::ToArrowSchema(&schema.arrow_schema, data.types, data.names, properties);
 	result->sink = std::make_shared<FileSink>(context, path);
-	string error;
-	result->writer = data.files.Create(schema.arrow_schema, result->sink, data.options, error);
-	if (!result->writer) {
-		result->Throw(error);
+	if (data.native_columns.empty()) {
+		OpenWriter(context, data, data.types, *result);
 	}
 	return std::move(result);
 }
@@ -205,9 +321,9 @@ unique_ptr<GlobalFunctionData> InitCopyArrow(ClientContext &context, FunctionDat
 //! Rows that become a record batch
 class BatchMaker {
 public:
-	BatchMaker(ClientContext &context, const CopyArrowData &data)
-	    : types(data.types), properties(context.GetClientProperties()),
-	      extensions(ArrowTypeExtensionData::GetExtensionTypes(context, data.types)), limit(data.batch_size) {
+	BatchMaker(ClientContext &context, vector<LogicalType> types_p, idx_t batch_size)
+	    : types(std::move(types_p)), properties(context.GetClientProperties()),
+	      extensions(ArrowTypeExtensionData::GetExtensionTypes(context, types)), limit(batch_size) {
 	}
 
 	//! Calls emit(ArrowArray &) for every batch that is full
@@ -238,7 +354,7 @@ public:
 	}
 
 private:
-	const vector<LogicalType> &types;
+	vector<LogicalType> types;
 	ClientProperties properties;
 	unordered_map<idx_t, const shared_ptr<ArrowTypeExtensionData>> extensions;
 	idx_t limit;
@@ -263,30 +379,75 @@ void Write(CopyArrowGlobal &global, const ArrowPiece &piece) {
 }
 
 struct CopyArrowLocal : public LocalFunctionData {
-	CopyArrowLocal(ClientContext &context, const CopyArrowData &data) : maker(context, data) {
+	CopyArrowLocal(ClientContext &context, const CopyArrowData &data) : maker(context, data.types, data.batch_size) {
 	}
 	BatchMaker maker;
+	WaitingRows waiting;
 };
 
 unique_ptr<LocalFunctionData> InitCopyArrowLocal(ExecutionContext &context, FunctionData &bind_data) {
 	return make_uniq<CopyArrowLocal>(context.client, bind_data.Cast<CopyArrowData>());
 }
 
-void CopyArrowSink(ExecutionContext &, FunctionData &, GlobalFunctionData &global_state, LocalFunctionData &local_state,
-                   DataChunk &input) {
+void CopyArrowSink(ExecutionContext &context, FunctionData &bind_data, GlobalFunctionData &global_state,
+                   LocalFunctionData &local_state, DataChunk &input) {
+	auto &data = bind_data.Cast<CopyArrowData>();
 	auto &global = global_state.Cast<CopyArrowGlobal>();
-	local_state.Cast<CopyArrowLocal>().maker.Append(input,
-	                                                [&](ArrowArray &array) { Write(global, *Prepare(global, array)); });
+	auto &local = local_state.Cast<CopyArrowLocal>();
+	if (data.native_columns.empty()) {
+		local.maker.Append(input, [&](ArrowArray &array) { Write(global, *Prepare(global, array)); });
+		return;
+	}
+	if (!local.waiting.rows) {
+		local.waiting.rows = make_uniq<ColumnDataCollection>(context.client, data.row_types);
+	}
+	local.waiting.Add(data, input);
+	local.waiting.rows->Append(input);
 }
 
 void CopyArrowCombine(ExecutionContext &, FunctionData &, GlobalFunctionData &global_state,
                       LocalFunctionData &local_state) {
 	auto &global = global_state.Cast<CopyArrowGlobal>();
-	local_state.Cast<CopyArrowLocal>().maker.Flush([&](ArrowArray &array) { Write(global, *Prepare(global, array)); });
+	auto &local = local_state.Cast<CopyArrowLocal>();
+	local.maker.Flush([&](ArrowArray &array) { Write(global, *Prepare(global, array)); });
+	if (local.waiting.rows) {
+		lock_guard<mutex> guard(global.lock);
+		global.waiting.push_back(std::move(local.waiting));
+	}
 }
 
-void CopyArrowFinalize(ClientContext &, FunctionData &, GlobalFunctionData &global_state) {
+//! Chooses the encodings and writes the rows that waited for that
+void WriteWaiting(ClientContext &context, const CopyArrowData &data, CopyArrowGlobal &global) {
+	auto types = data.types;
+	for (idx_t i = 0; i < data.native_columns.size(); i++) {
+		GeometryKinds kinds;
+		for (auto &waiting : global.waiting) {
+			kinds.Add(waiting.kinds[i]);
+		}
+		auto column = data.native_columns[i];
+		types[column] = GeoArrowColumnType(types[column], kinds.Encoding(data.names[column]));
+	}
+	OpenWriter(context, data, types, global);
+	BatchMaker maker(context, types, data.batch_size);
+	const auto write = [&](ArrowArray &array) { Write(global, *Prepare(global, array)); };
+	for (auto &waiting : global.waiting) {
+		for (auto &chunk : waiting.rows->Chunks()) {
+			if (context.IsInterrupted()) {
+				throw InterruptException();
+			}
+			maker.Append(chunk, write);
+		}
+		waiting.rows.reset();
+	}
+	maker.Flush(write);
+}
+
+void CopyArrowFinalize(ClientContext &context, FunctionData &bind_data, GlobalFunctionData &global_state) {
+	auto &data = bind_data.Cast<CopyArrowData>();
 	auto &global = global_state.Cast<CopyArrowGlobal>();
+	if (!data.native_columns.empty()) {
+		WriteWaiting(context, data, global);
+	}
 	string error;
 	if (!global.writer->Close(error)) {
 		global.Throw(error);
@@ -299,14 +460,23 @@ void CopyArrowFinalize(ClientContext &, FunctionData &, GlobalFunctionData &glob
 //===----------------------------------------------------------------------===//
 struct PreparedPieces : public PreparedBatchData {
 	vector<std::unique_ptr<ArrowPiece>> pieces;
+	WaitingRows waiting;
 };
 
 unique_ptr<PreparedBatchData> PrepareBatch(ClientContext &context, FunctionData &bind_data,
                                            GlobalFunctionData &global_state,
                                            unique_ptr<ColumnDataCollection> collection) {
+	auto &data = bind_data.Cast<CopyArrowData>();
 	auto &global = global_state.Cast<CopyArrowGlobal>();
 	auto result = make_uniq<PreparedPieces>();
-	BatchMaker maker(context, bind_data.Cast<CopyArrowData>());
+	if (!data.native_columns.empty()) {
+		for (auto &chunk : collection->Chunks()) {
+			result->waiting.Add(data, chunk);
+		}
+		result->waiting.rows = std::move(collection);
+		return std::move(result);
+	}
+	BatchMaker maker(context, data.types, data.batch_size);
 	const auto keep = [&](ArrowArray &array) { result->pieces.push_back(Prepare(global, array)); };
 	for (auto &chunk : collection->Chunks()) {
 		maker.Append(chunk, keep);
@@ -317,9 +487,14 @@ unique_ptr<PreparedBatchData> PrepareBatch(ClientContext &context, FunctionData 
 
 void FlushBatch(ClientContext &, FunctionData &, GlobalFunctionData &global_state, PreparedBatchData &batch) {
 	auto &global = global_state.Cast<CopyArrowGlobal>();
-	for (auto &piece : batch.Cast<PreparedPieces>().pieces) {
+	auto &prepared = batch.Cast<PreparedPieces>();
+	for (auto &piece : prepared.pieces) {
 		Write(global, *piece);
 		piece.reset();
+	}
+	if (prepared.waiting.rows && prepared.waiting.rows->Count() > 0) {
+		lock_guard<mutex> guard(global.lock);
+		global.waiting.push_back(std::move(prepared.waiting));
 	}
 }
 

@@ -136,14 +136,11 @@ unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBind
 		if (StringUtil::CIEquals(string(parameter.first), "union_by_name")) {
 			by_name = BooleanValue::Get(value);
 		} else if (StringUtil::CIEquals(string(parameter.first), "filename")) {
+			// A flag, or the name of the column
 			auto text = value.ToString();
-			Value flag;
-			string unused;
-			if (value.DefaultTryCastAs(LogicalType::BOOLEAN, flag, &unused)) {
-				filename_name = BooleanValue::Get(flag) ? "filename" : "";
-			} else {
-				filename_name = text;
-			}
+			filename_name = StringUtil::CIEquals(text, "true")    ? "filename"
+			                : StringUtil::CIEquals(text, "false") ? ""
+			                                                      : text;
 		}
 	}
 
@@ -300,7 +297,7 @@ bool NextWork(ClientContext &context, const ReadArrowData &data, ReadArrowGlobal
 		global.done = double(global.next_file) / double(data.paths.size());
 	};
 	while (NextFile(context, data, global)) {
-		if (context.interrupted) {
+		if (context.IsInterrupted()) {
 			throw InterruptException();
 		}
 		auto &work = local.work;
