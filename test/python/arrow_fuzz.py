@@ -51,7 +51,16 @@ def bases():
     point = struct.pack("<BIdd", 1, 1, 1.5, 2.5)
     geometry = pa.array([None if i is None else point for i in every], pa.binary())
     field = pa.field("g", pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": '{"crs": "OGC:CRS84"}'})
-    tables = [pa.table(group) for group in groups] + [pa.table([geometry], schema=pa.schema([field]))]
+    ring = [[{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 0.0}, {"x": 1.0, "y": 1.0}, {"x": 0.0, "y": 0.0}]]
+    xy = pa.struct([("x", pa.float64()), ("y", pa.float64())])
+    natives = {"point": ([None if i is None else ring[0][1] for i in every], xy),
+               "linestring": ([None if i is None else [[0.0, 1.0], [2.0, 3.0]] for i in every], pa.list_(pa.list_(pa.float64(), 2))),
+               "polygon": ([None if i is None else ring for i in every], pa.list_(pa.list_(xy))),
+               "multipolygon": ([None if i is None else [ring] * (i % 3) for i in every], pa.large_list(pa.large_list(pa.large_list(xy))))}
+    native = pa.table([pa.array(values, kind) for values, kind in natives.values()],
+                      schema=pa.schema([pa.field(name, kind, metadata={"ARROW:extension:name": f"geoarrow.{name}"})
+                                        for name, (_, kind) in natives.items()]))
+    tables = [pa.table(group) for group in groups] + [pa.table([geometry], schema=pa.schema([field])), native]
     for place, table in enumerate(tables):
         for kind in (ipc.new_file, ipc.new_stream):
             for compression in (None, "zstd", "lz4"):

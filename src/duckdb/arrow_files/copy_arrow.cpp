@@ -1,17 +1,6 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
-#if __has_include("duckdb/arrow/geoarrow.hpp")
 #include "duckdb/arrow/geoarrow.hpp"
-#else
-namespace duckdb {
-static LogicalType GeoArrowColumnType(const LogicalType &type, const string &encoding) {
-	if (encoding != "wkb") {
-		throw InvalidInputException("ENCODING '%s' is not there, only 'wkb' is", encoding);
-	}
-	return type;
-}
-} // namespace duckdb
-#endif
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
@@ -92,8 +81,7 @@ void SetEncoding(CopyArrowData &data, const string &encoding) {
 	}
 	for (idx_t i = 0; i < data.types.size(); i++) {
 		auto &type = data.types[i];
-		// One with an alias had its encoding chosen by vibe_geoarrow
-		if (type.id() != LogicalTypeId::GEOMETRY || type.HasAlias()) {
+		if (type.id() != LogicalTypeId::GEOMETRY) {
 			continue;
 		}
 		if (encoding == "native") {
@@ -321,14 +309,24 @@ unique_ptr<GlobalFunctionData> InitCopyArrow(ClientContext &context, FunctionDat
 //! Rows that become a record batch
 class BatchMaker {
 public:
-	BatchMaker(ClientContext &context, vector<LogicalType> types_p, idx_t batch_size)
+	BatchMaker(ClientContext &context, const vector<LogicalType> &row_types, vector<LogicalType> types_p,
+	           idx_t batch_size)
 	    : types(std::move(types_p)), properties(context.GetClientProperties()),
 	      extensions(ArrowTypeExtensionData::GetExtensionTypes(context, types)), limit(batch_size) {
+		for (idx_t i = 0; i < types.size(); i++) {
+			if (types[i].id() != row_types[i].id()) {
+				encoded.push_back(i);
+			}
+		}
+		if (!encoded.empty()) {
+			encoded_rows.Initialize(context, types);
+		}
 	}
 
 	//! Calls emit(ArrowArray &) for every batch that is full
 	template <class EMIT>
-	void Append(DataChunk &chunk, EMIT &&emit) {
+	void Append(DataChunk &rows, EMIT &&emit) {
+		auto &chunk = encoded.empty() ? rows : Encode(rows);
 		for (idx_t from = 0; from < chunk.size();) {
 			if (!appender) {
 				appender = make_uniq<ArrowAppender>(types, MinValue(limit, idx_t(STANDARD_VECTOR_SIZE)), properties,
@@ -354,7 +352,25 @@ public:
 	}
 
 private:
+	//! The rows with geometries in the encoding of their columns
+	DataChunk &Encode(DataChunk &rows) {
+		encoded_rows.Reset();
+		for (idx_t i = 0, next = 0; i < types.size(); i++) {
+			if (next < encoded.size() && encoded[next] == i) {
+				GeometryToGeoArrow(rows.data[i], encoded_rows.data[i], rows.size());
+				next++;
+			} else {
+				encoded_rows.data[i].Reference(rows.data[i]);
+			}
+		}
+		encoded_rows.SetCardinality(rows.size());
+		return encoded_rows;
+	}
+
 	vector<LogicalType> types;
+	//! The columns that are written in another type than they have
+	vector<idx_t> encoded;
+	DataChunk encoded_rows;
 	ClientProperties properties;
 	unordered_map<idx_t, const shared_ptr<ArrowTypeExtensionData>> extensions;
 	idx_t limit;
@@ -379,7 +395,8 @@ void Write(CopyArrowGlobal &global, const ArrowPiece &piece) {
 }
 
 struct CopyArrowLocal : public LocalFunctionData {
-	CopyArrowLocal(ClientContext &context, const CopyArrowData &data) : maker(context, data.types, data.batch_size) {
+	CopyArrowLocal(ClientContext &context, const CopyArrowData &data)
+	    : maker(context, data.row_types, data.types, data.batch_size) {
 	}
 	BatchMaker maker;
 	WaitingRows waiting;
@@ -428,7 +445,7 @@ void WriteWaiting(ClientContext &context, const CopyArrowData &data, CopyArrowGl
 		types[column] = GeoArrowColumnType(types[column], kinds.Encoding(data.names[column]));
 	}
 	OpenWriter(context, data, types, global);
-	BatchMaker maker(context, types, data.batch_size);
+	BatchMaker maker(context, data.row_types, types, data.batch_size);
 	const auto write = [&](ArrowArray &array) { Write(global, *Prepare(global, array)); };
 	for (auto &waiting : global.waiting) {
 		for (auto &chunk : waiting.rows->Chunks()) {
@@ -476,7 +493,7 @@ unique_ptr<PreparedBatchData> PrepareBatch(ClientContext &context, FunctionData 
 		result->waiting.rows = std::move(collection);
 		return std::move(result);
 	}
-	BatchMaker maker(context, data.types, data.batch_size);
+	BatchMaker maker(context, data.row_types, data.types, data.batch_size);
 	const auto keep = [&](ArrowArray &array) { result->pieces.push_back(Prepare(global, array)); };
 	for (auto &chunk : collection->Chunks()) {
 		maker.Append(chunk, keep);
