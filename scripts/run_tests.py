@@ -61,7 +61,10 @@ def sql(build, version):
     command = [folder / "test" / "vibespatial_sqllogic", "--extension", folder / "vibespatial.duckdb_extension"]
     if fetch.is_locked("test", "duckdb-extension-spatial", version):
         command += ["--spatial", fetch.spatial(fetch.host_platform(), version)]
-    status, output = stream([*command, "test/sql"])
+    environment = dict(os.environ)
+    if (build / "vibespatial" / "libvibespatial_arrow.so").exists():
+        environment["VIBESPATIAL_ARROW_LIBRARY"] = str(fetch.unpacked("arrow", fetch.host_platform()) / "pyarrow")
+    status, output = stream([*command, "test/sql"], env=environment)
     match = re.search(r"^sqllogic: (\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)
     return (status, *map(int, match.groups())) if match else (status or 1, 0, 0, 0)
 

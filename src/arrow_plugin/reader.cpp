@@ -233,13 +233,23 @@ public:
 		return Status::OK();
 	}
 
-	bool Read(int64_t batch, ArrowArray &result, std::string &error) override {
+	bool Read(int64_t batch, int64_t part, int64_t parts, ArrowArray &result, std::string &error) override {
 		return Guarded(error, [&]() -> Status {
-			if (!batches || batch < 0 || batch >= batches->num_record_batches()) {
-				return Status::IndexError("there is no record batch ", batch);
+			if (!batches || batch < 0 || batch >= batches->num_record_batches() || part < 0 || part >= parts) {
+				return Status::IndexError("there is no part ", part, " of ", parts, " of a record batch ", batch);
 			}
-			ARROW_ASSIGN_OR_RAISE(auto read, batches->ReadRecordBatch(int(batch)));
-			return Export(*read, result);
+			if (batch != last_number || !last) {
+				last.reset();
+				ARROW_ASSIGN_OR_RAISE(auto read, batches->ReadRecordBatch(int(batch)));
+				ARROW_RETURN_NOT_OK(Take(std::move(read)));
+				last_number = batch;
+			}
+			auto status = Export(part, parts, result);
+			if (part + 1 == parts) {
+				last.reset();
+				whole.clear();
+			}
+			return status;
 		});
 	}
 
@@ -248,7 +258,11 @@ public:
 			std::shared_ptr<arrow::RecordBatch> read;
 			ARROW_RETURN_NOT_OK(stream->ReadNext(&read));
 			is_end = !read;
-			return is_end ? Status::OK() : Export(*read, result);
+			if (is_end) {
+				return Status::OK();
+			}
+			ARROW_RETURN_NOT_OK(Take(std::move(read)));
+			return Export(0, 1, result);
 		});
 	}
 
@@ -257,25 +271,51 @@ public:
 	}
 
 private:
-	Status Export(const arrow::RecordBatch &batch, ArrowArray &result) const {
-		if (batch.num_rows() > MOST_ROWS) {
-			return Status::Invalid("a record batch of ", batch.num_rows(), " rows; ", MOST_ROWS, " is the most");
+	//! Makes a batch ready to be cut
+	Status Take(std::shared_ptr<arrow::RecordBatch> batch) {
+		if (batch->num_rows() > MOST_ROWS) {
+			return Status::Invalid("a record batch of ", batch->num_rows(), " rows; ", MOST_ROWS, " is the most");
 		}
-		ARROW_RETURN_NOT_OK(batch.ValidateFull());
-		arrow::FieldVector fields;
-		arrow::ArrayVector arrays;
-		for (auto &column : wanted) {
-			fields.push_back(column.plain);
-			if (column.place >= 0) {
-				ARROW_ASSIGN_OR_RAISE(auto array, PlainArray(batch.column(column.place), *column.plain, ReadMemory()));
-				arrays.push_back(std::move(array));
-			} else {
-				ARROW_ASSIGN_OR_RAISE(auto array,
-				                      arrow::MakeArrayOfNull(column.plain->type(), batch.num_rows(), ReadMemory()));
-				arrays.push_back(std::move(array));
+		ARROW_RETURN_NOT_OK(batch->Validate());
+		whole.assign(wanted.size(), nullptr);
+		for (size_t i = 0; i < wanted.size(); i++) {
+			auto &column = wanted[i];
+			// What is inside of a list belongs to no part: it is done once
+			if (column.place >= 0 && batch->column(column.place)->data()->child_data.size() > 0) {
+				ARROW_ASSIGN_OR_RAISE(whole[i], Valid(batch->column(column.place), *column.plain));
 			}
 		}
-		auto plain = arrow::RecordBatch::Make(arrow::schema(std::move(fields)), batch.num_rows(), std::move(arrays));
+		last = std::move(batch);
+		return Status::OK();
+	}
+
+	static Result<std::shared_ptr<arrow::Array>> Valid(const std::shared_ptr<arrow::Array> &array,
+	                                                   const arrow::Field &plain) {
+		ARROW_RETURN_NOT_OK(array->ValidateFull());
+		return PlainArray(array, plain, ReadMemory());
+	}
+
+	Status Export(int64_t part, int64_t parts, ArrowArray &result) const {
+		const auto begin = last->num_rows() * part / parts, end = last->num_rows() * (part + 1) / parts;
+		arrow::FieldVector fields;
+		arrow::ArrayVector arrays;
+		for (size_t i = 0; i < wanted.size(); i++) {
+			auto &column = wanted[i];
+			std::shared_ptr<arrow::Array> array;
+			if (whole[i]) {
+				array = whole[i]->Slice(begin, end - begin);
+			} else if (column.place >= 0) {
+				ARROW_ASSIGN_OR_RAISE(array,
+				                      Valid(last->column(column.place)->Slice(begin, end - begin), *column.plain));
+			} else {
+				ARROW_ASSIGN_OR_RAISE(array, arrow::MakeArrayOfNull(column.plain->type(), end - begin, ReadMemory()));
+			}
+			// DuckDB trusts the count of nulls, and a slice has none until somebody asks
+			array->null_count();
+			fields.push_back(column.plain);
+			arrays.push_back(std::move(array));
+		}
+		auto plain = arrow::RecordBatch::Make(arrow::schema(std::move(fields)), end - begin, std::move(arrays));
 		return arrow::ExportRecordBatch(*plain, &result);
 	}
 
@@ -284,6 +324,10 @@ private:
 	std::shared_ptr<SharedView> view;
 	std::shared_ptr<arrow::ipc::RecordBatchStreamReader> stream;
 	std::shared_ptr<arrow::ipc::RecordBatchFileReader> batches;
+	//! The batch whose parts are being read, and those of its columns that were validated and made plain as a whole
+	std::shared_ptr<arrow::RecordBatch> last;
+	arrow::ArrayVector whole;
+	int64_t last_number = -1;
 };
 
 //===----------------------------------------------------------------------===//

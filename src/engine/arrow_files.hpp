@@ -62,7 +62,8 @@ public:
 class ArrowReader {
 public:
 	virtual ~ArrowReader() = default;
-	virtual bool Read(int64_t batch, ArrowArray &result, std::string &error) = 0;
+	//! One of so many equal parts of a batch, for threads that share it; parts of one batch in turn read it once
+	virtual bool Read(int64_t batch, int64_t part, int64_t parts, ArrowArray &result, std::string &error) = 0;
 	//! The next batch of a stream; `is_end` after the last
 	virtual bool Next(ArrowArray &result, bool &is_end, std::string &error) = 0;
 	//! Bytes of a stream that were read

@@ -197,6 +197,22 @@ def test_values_as_python_has_them(con, tmp_path, columns):
         assert found == expected, name
 
 
+@pytest.mark.parametrize("name", COLUMNS)
+def test_types_in_one_large_batch(connect, tmp_path, columns, name):
+    # Cut into parts that begin in the middle of bytes, lists and runs
+    if name in ("runs", "struct_of_runs"):
+        runs = columns["runs"]
+        ends = pa.array([end + N * i for i in range(80) for end in runs.run_ends.to_pylist()], pa.int32())
+        array = pa.RunEndEncodedArray.from_arrays(ends, pa.concat_arrays([runs.values] * 80))
+        array = array if name == "runs" else pa.StructArray.from_arrays([array], ["r"])
+    else:
+        array = pa.concat_arrays([columns[name].slice(3)] + [columns[name]] * 79)
+    path = write(pa.table({"c": array}), tmp_path / "large.arrow")
+    assert ipc.open_file(str(path)).num_record_batches == 1
+    with connect(threads=3) as con:
+        assert_same(con, f"SELECT c FROM vibe_read_arrow('{path}')", array)
+
+
 def test_the_whole_table_at_once(con, tmp_path, columns):
     names = [name for name in COLUMNS if "run" not in name]
     table = pa.table({name: columns[name] for name in names})

@@ -1,6 +1,7 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
 #include "duckdb/arrow/geoarrow.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
@@ -92,20 +93,17 @@ void SetEncoding(CopyArrowData &data, const string &encoding) {
 	}
 }
 
-template <class NAME>
-unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindInput &input, const vector<NAME> &names,
-                                       const vector<LogicalType> &types) {
+unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindInput &input,
+                                       const vector<Identifier> &names, const vector<LogicalType> &types) {
 	auto result = make_uniq<CopyArrowData>(GetArrowFiles(context));
-	for (auto &name : names) {
-		result->names.emplace_back(name);
-	}
+	result->names = NamesOf(names);
 	result->row_types = types;
 	result->types = types;
 	Value setting;
 	context.TryGetCurrentSetting("vibe_arrow_encoding", setting);
 	string encoding = setting.IsNull() ? "wkb" : StringValue::Get(setting);
 	for (auto &option : input.info.options) {
-		auto name = StringUtil::Lower(string(option.first));
+		auto name = StringUtil::Lower(NameOf(option.first));
 		auto &values = option.second;
 		if (name == "compression") {
 			auto text = SingleOption(name, values, LogicalType::VARCHAR);
@@ -363,7 +361,7 @@ private:
 				encoded_rows.data[i].Reference(rows.data[i]);
 			}
 		}
-		encoded_rows.SetCardinality(rows.size());
+		SetRowCount(encoded_rows, rows.size());
 		return encoded_rows;
 	}
 
@@ -515,7 +513,10 @@ void FlushBatch(ClientContext &, FunctionData &, GlobalFunctionData &global_stat
 	}
 }
 
-idx_t DesiredBatchSize(ClientContext &, FunctionData &bind_data) {
+//! A number, or one that may be missing, as DuckDB has it
+using DesiredSize = std::invoke_result_t<copy_desired_batch_size_t, ClientContext &, FunctionData &>;
+
+DesiredSize DesiredBatchSize(ClientContext &, FunctionData &bind_data) {
 	return bind_data.Cast<CopyArrowData>().batch_size;
 }
 

@@ -1,5 +1,6 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
+#include "duckdb/compat.hpp"
 #include "duckdb/common/types/decimal.hpp"
 #include "duckdb/common/multi_file/multi_file_reader.hpp"
 #include "duckdb/function/table/arrow.hpp"
@@ -117,9 +118,8 @@ void CheckSchema(const ArrowSchema &schema, const string &path) {
 	}
 }
 
-template <class NAME>
 unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBindInput &input,
-                                       vector<LogicalType> &return_types, vector<NAME> &names) {
+                                       vector<LogicalType> &return_types, vector<Identifier> &names) {
 	if (input.inputs[0].IsNull()) {
 		throw BinderException("vibe_read_arrow: the name of a file is wanted, not NULL");
 	}
@@ -131,11 +131,11 @@ unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBind
 	for (auto &parameter : input.named_parameters) {
 		auto &value = parameter.second;
 		if (value.IsNull()) {
-			throw BinderException("vibe_read_arrow: %s cannot be NULL", string(parameter.first));
+			throw BinderException("vibe_read_arrow: %s cannot be NULL", NameOf(parameter.first));
 		}
-		if (StringUtil::CIEquals(string(parameter.first), "union_by_name")) {
+		if (StringUtil::CIEquals(NameOf(parameter.first), "union_by_name")) {
 			by_name = BooleanValue::Get(value);
-		} else if (StringUtil::CIEquals(string(parameter.first), "filename")) {
+		} else if (StringUtil::CIEquals(NameOf(parameter.first), "filename")) {
 			// A flag, or the name of the column
 			auto text = value.ToString();
 			filename_name = StringUtil::CIEquals(text, "true")    ? "filename"
@@ -178,7 +178,9 @@ unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBind
 	}
 	CheckSchema(result->schema.arrow_schema, result->paths[0].path);
 	ArrowTableFunction::PopulateArrowTableSchema(context, result->table, result->schema.arrow_schema);
-	names = result->table.GetNames();
+	for (auto &name : result->table.GetNames()) {
+		names.emplace_back(name);
+	}
 	return_types = result->table.GetTypes();
 	if (return_types.empty()) {
 		ThrowFileError(result->paths[0].path, "it has no columns");
@@ -186,7 +188,7 @@ unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBind
 	result->types = return_types;
 	if (!filename_name.empty()) {
 		for (auto &name : names) {
-			if (StringUtil::CIEquals(string(name), filename_name)) {
+			if (StringUtil::CIEquals(NameOf(name), filename_name)) {
 				throw BinderException("vibe_read_arrow: the files have a column \"%s\" already; filename := 'other "
 				                      "name' gives the name of the file another one",
 				                      filename_name);
@@ -202,11 +204,17 @@ unique_ptr<FunctionData> BindReadArrow(ClientContext &context, TableFunctionBind
 //===----------------------------------------------------------------------===//
 // Scan
 //===----------------------------------------------------------------------===//
+//! As many rows as DuckDB's own row groups have are worth a thread
+constexpr int64_t ROWS_OF_PART = 122880;
+constexpr int64_t MOST_PARTS = 1024;
+
 //! What a thread scans next
 struct ArrowWork {
-	//! A batch of a file, read by the thread itself
+	//! A batch of a file, or a part of it, read by the thread itself
 	std::shared_ptr<const ArrowFile> file;
 	int64_t batch = 0;
+	int64_t part = 0;
+	int64_t parts = 1;
 	//! The file of this work
 	idx_t file_index = 0;
 	//! Rows without columns
@@ -238,6 +246,9 @@ struct ReadArrowGlobal : public GlobalTableFunctionState {
 	std::shared_ptr<const ArrowFile> file;
 	std::unique_ptr<ArrowReader> stream;
 	int64_t next_batch = 0;
+	//! Large batches are cut, so that no thread is left without work
+	int64_t next_part = 0;
+	int64_t parts = 1;
 	idx_t batch_index = 0;
 	//! Of all files, for the progress bar
 	atomic<double> done {0};
@@ -267,6 +278,19 @@ std::unique_ptr<ArrowReader> MakeReader(const ReadArrowData &data, const ReadArr
 	return reader;
 }
 
+//! Into how many parts the batches of a file are cut
+int64_t CountParts(const ArrowFile &file, const string &path) {
+	if (file.IsStream() || file.BatchCount() == 0) {
+		return 1;
+	}
+	int64_t rows = 0;
+	string error;
+	if (!file.CountRows(rows, error)) {
+		ThrowFileError(path, error);
+	}
+	return MinValue(MOST_PARTS, 1 + rows / file.BatchCount() / ROWS_OF_PART);
+}
+
 //! Opens the next file where none is open; false after the last
 bool NextFile(ClientContext &context, const ReadArrowData &data, ReadArrowGlobal &global) {
 	if (global.file) {
@@ -283,8 +307,10 @@ bool NextFile(ClientContext &context, const ReadArrowData &data, ReadArrowGlobal
 		// Says that a file is another one than the first before rows are made from it
 		MakeReader(data, global, file, index);
 	}
+	global.parts = global.columns.empty() ? 1 : CountParts(*file, data.paths[index].path);
 	global.file = std::move(file);
 	global.next_batch = 0;
+	global.next_part = 0;
 	return true;
 }
 
@@ -338,7 +364,13 @@ bool NextWork(ClientContext &context, const ReadArrowData &data, ReadArrowGlobal
 				continue;
 			}
 			work.file = global.file;
-			work.batch = global.next_batch++;
+			work.batch = global.next_batch;
+			work.part = global.next_part;
+			work.parts = global.parts;
+			if (++global.next_part == global.parts) {
+				global.next_batch++;
+				global.next_part = 0;
+			}
 			part = double(global.next_batch) / double(global.file->BatchCount());
 		}
 		work.batch_index = global.batch_index++;
@@ -366,7 +398,7 @@ bool NextRows(ClientContext &context, const ReadArrowData &data, ReadArrowGlobal
 			}
 			auto array = make_shared_ptr<ArrowArrayWrapper>();
 			string error;
-			if (!local.reader->Read(local.work.batch, array->arrow_array, error)) {
+			if (!local.reader->Read(local.work.batch, local.work.part, local.work.parts, array->arrow_array, error)) {
 				ThrowFileError(data.paths[local.work.file_index].path, error);
 			}
 			local.rows = NumericCast<idx_t>(array->arrow_array.length);
@@ -398,9 +430,10 @@ unique_ptr<GlobalTableFunctionState> InitReadArrow(ClientContext &context, Table
 	if (data.paths.size() > 1) {
 		result->max_threads = context.db->NumberOfThreads();
 	} else if (NextFile(context, data, *result)) {
-		result->max_threads = result->stream            ? context.db->NumberOfThreads()
-		                      : result->columns.empty() ? 1
-		                                                : NumericCast<idx_t>(result->file->BatchCount());
+		result->max_threads = result->stream ? context.db->NumberOfThreads()
+		                      : result->columns.empty()
+		                          ? 1
+		                          : NumericCast<idx_t>(result->file->BatchCount() * result->parts);
 		result->max_threads = MaxValue<idx_t>(1, result->max_threads);
 	}
 	return std::move(result);
@@ -422,26 +455,26 @@ void ReadArrow(ClientContext &context, TableFunctionInput &input, DataChunk &out
 	auto &global = input.global_state->Cast<ReadArrowGlobal>();
 	auto &local = input.local_state->Cast<ReadArrowLocal>();
 	if (local.offset >= local.rows && !NextRows(context, data, global, local)) {
-		output.SetCardinality(0);
+		SetRowCount(output, 0);
 		return;
 	}
 	const auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, local.rows - local.offset);
 	if (!global.types.empty()) {
 		local.chunk.Reset();
-		local.chunk.SetCardinality(count);
+		SetRowCount(local.chunk, count);
 		local.scan.chunk_offset = local.offset;
 		ArrowTableFunction::ArrowToDuckDB(local.scan, data.table.GetColumns(), local.chunk);
 	}
 	for (idx_t i = 0; i < global.sources.size(); i++) {
 		if (global.sources[i] == ReadArrowGlobal::FILENAME) {
-			output.data[i].Reference(Value(data.paths[local.work.file_index].path));
+			ReferenceValue(output.data[i], Value(data.paths[local.work.file_index].path), count);
 		} else if (global.sources[i] == ReadArrowGlobal::NOTHING) {
-			output.data[i].Reference(Value(output.data[i].GetType()));
+			ReferenceValue(output.data[i], Value(output.data[i].GetType()), count);
 		} else {
 			output.data[i].Reference(local.chunk.data[global.sources[i]]);
 		}
 	}
-	output.SetCardinality(count);
+	SetRowCount(output, count);
 	local.offset += count;
 }
 
@@ -491,29 +524,32 @@ virtual_column_map_t VirtualColumns(ClientContext &, optional_ptr<FunctionData>)
 
 void RegisterReadArrow(ExtensionLoader &loader) {
 	TableFunctionSet set("vibe_read_arrow");
+	vector<FunctionDescription> descriptions;
 	for (auto &type : vector<LogicalType> {LogicalType::VARCHAR, LogicalType::LIST(LogicalType::VARCHAR)}) {
 		TableFunction function("vibe_read_arrow", {type}, ReadArrow, BindReadArrow, InitReadArrow, InitReadArrowLocal);
-		function.named_parameters["filename"] = LogicalType::ANY;
-		function.named_parameters["union_by_name"] = LogicalType::BOOLEAN;
+		AddNamedParameter(function, "filename", LogicalType::ANY);
+		AddNamedParameter(function, "union_by_name", LogicalType::BOOLEAN);
 		function.projection_pushdown = true;
 		function.cardinality = Cardinality;
 		function.table_scan_progress = Progress;
 		function.get_partition_data = GetPartition;
 		function.to_string = ToText;
 		function.get_virtual_columns = VirtualColumns;
+
+		FunctionDescription description;
+		description.parameter_names = {"files"};
+		DescribeParameters(function, description);
+		description.description =
+		    "The rows of Arrow files: the IPC file and stream formats and Feather V2, plain or compressed by zstd or "
+		    "lz4. `files` is a path, a pattern or a list of them. `filename := true` adds the path of a row's file, "
+		    "`union_by_name := true` takes files that have not all the same columns. Needs Apache Arrow C++ (pyarrow).";
+		description.examples = {"* FROM vibe_read_arrow('data/*.arrow')"};
+		description.categories = {"arrow"};
+		descriptions.push_back(std::move(description));
 		set.AddFunction(std::move(function));
 	}
 	CreateTableFunctionInfo info(std::move(set));
-	FunctionDescription description;
-	description.parameter_names = {"files"};
-	description.parameter_types = {LogicalType::VARCHAR};
-	description.description =
-	    "The rows of Arrow files: the IPC file and stream formats and Feather V2, plain or compressed by zstd or lz4. "
-	    "`files` is a path, a pattern or a list of them. `filename := true` adds the path of a row's file, "
-	    "`union_by_name := true` takes files that have not all the same columns. Needs Apache Arrow C++ (pyarrow).";
-	description.examples = {"* FROM vibe_read_arrow('data/*.arrow')"};
-	description.categories = {"arrow"};
-	info.descriptions.push_back(std::move(description));
+	info.descriptions = std::move(descriptions);
 	loader.RegisterFunction(std::move(info));
 }
 

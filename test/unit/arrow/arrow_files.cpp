@@ -133,7 +133,7 @@ std::vector<std::shared_ptr<arrow::RecordBatch>> ReadAll(const std::shared_ptr<c
 		if (file->IsStream()) {
 			REQUIRE(reader->Next(array, is_end, error));
 		} else if (i < file->BatchCount()) {
-			REQUIRE(reader->Read(i, array, error));
+			REQUIRE(reader->Read(i, 0, 1, array, error));
 		} else {
 			is_end = true;
 		}
@@ -299,6 +299,31 @@ TEST_CASE("arrow plug-in: layouts that DuckDB reads wrongly become plain", "[arr
 	}
 }
 
+TEST_CASE("arrow plug-in: parts of a batch are the batch", "[arrow]") {
+	auto batch = MakeBatch(0, 1000);
+	for (auto compression : {arrow::Compression::UNCOMPRESSED, arrow::Compression::ZSTD}) {
+		std::string error;
+		auto file = Open(WriteWithArrow({batch, batch}, false, compression), error);
+		auto layout = Files().Layout({file}, false, error);
+		auto reader = layout->MakeReader(file, {0, 1, 2}, error);
+		for (int64_t parts : {1, 2, 7, 1000, 1500}) {
+			for (int64_t number : {0, 1}) {
+				arrow::RecordBatchVector found;
+				for (int64_t part = 0; part < parts; part++) {
+					ArrowArray array;
+					REQUIRE(reader->Read(number, part, parts, array, error));
+					found.push_back(arrow::ImportRecordBatch(&array, batch->schema()).ValueOrDie());
+				}
+				auto table = arrow::Table::FromRecordBatches(found).ValueOrDie()->CombineChunksToBatch().ValueOrDie();
+				CHECK(table->Equals(*batch));
+			}
+		}
+		ArrowArray array;
+		CHECK(!reader->Read(0, 2, 2, array, error));
+		CHECK(!reader->Read(0, -1, 2, array, error));
+	}
+}
+
 TEST_CASE("arrow plug-in: counts of nulls are counted", "[arrow]") {
 	auto batch = MakeBatch(0, 100);
 	std::string error;
@@ -306,7 +331,7 @@ TEST_CASE("arrow plug-in: counts of nulls are counted", "[arrow]") {
 	auto layout = Files().Layout({file}, false, error);
 	auto reader = layout->MakeReader(file, {0, 1}, error);
 	ArrowArray array;
-	REQUIRE(reader->Read(0, array, error));
+	REQUIRE(reader->Read(0, 0, 1, array, error));
 	CHECK(array.children[0]->null_count == 20);
 	CHECK(array.children[1]->null_count == 20);
 	array.release(&array);
@@ -332,10 +357,10 @@ TEST_CASE("arrow plug-in: errors are text", "[arrow]") {
 	auto reader = layout->MakeReader(file, {1}, error);
 	ArrowArray array;
 	array.release = nullptr;
-	CHECK(!reader->Read(0, array, error));
+	CHECK(!reader->Read(0, 0, 1, array, error));
 	CHECK(error.find("memory_limit") != std::string::npos);
-	CHECK(!reader->Read(1, array, error));
-	CHECK(!reader->Read(-1, array, error));
+	CHECK(!reader->Read(1, 0, 1, array, error));
+	CHECK(!reader->Read(-1, 0, 1, array, error));
 	CHECK(!array.release);
 
 	ArrowInput input;
@@ -387,7 +412,7 @@ TEST_CASE("arrow plug-in: files of other columns", "[arrow]") {
 	auto reader = by_name->MakeReader(fewer, {2, 0}, error);
 	REQUIRE(reader);
 	ArrowArray array;
-	REQUIRE(reader->Read(0, array, error));
+	REQUIRE(reader->Read(0, 0, 1, array, error));
 	CHECK(array.children[0]->null_count == 10);
 	CHECK(array.children[1]->null_count == 2);
 	array.release(&array);
