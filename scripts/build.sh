@@ -68,10 +68,16 @@ if [ "${VIBESPATIAL_CUDA:-ON}" != OFF ]; then
 		options+=("-DVIBESPATIAL_KERNEL_PACK=$PWD/build/release/vibespatial/kernels.pack")
 	fi
 fi
+arrow=
+if [ "${VIBESPATIAL_ARROW:-ON}" != OFF ]; then
+	arrow=$(python3 scripts/fetch.py arrow --platform "$platform")
+fi
 if [ "$prefixes" != "$configured" ] ||
-	! grep -qsFx "VIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "$build/CMakeCache.txt"; then
+	! grep -qsFx "VIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "$build/CMakeCache.txt" ||
+	! grep -qsFx "VIBESPATIAL_ARROW_PREFIX:PATH=$arrow" "$build/CMakeCache.txt"; then
 	mkdir -p "$build"
-	cmake -S . -B "$build" -G "$generator" "-DVIBESPATIAL_DUCKDB_PREFIXES:STRING=$prefixes" "-DVIBESPATIAL_CUDA_PREFIX:PATH=$cuda" "${options[@]}" \
+	cmake -S . -B "$build" -G "$generator" "-DVIBESPATIAL_DUCKDB_PREFIXES:STRING=$prefixes" "-DVIBESPATIAL_CUDA_PREFIX:PATH=$cuda" \
+		"-DVIBESPATIAL_ARROW_PREFIX:PATH=$arrow" "${options[@]}" \
 		>"$build/configure.log" 2>&1 || {
 		tail -n 20 "$build/configure.log" >&2
 		rm -f "$build/CMakeCache.txt"

@@ -12,6 +12,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         bench-python  the interpreter of the environment the benchmarks run in
         spatial       DuckDB's own spatial extension, as the tests take it
         cuda          the folder of what the GPU plug-in is built from and runs with: CUDA headers, RMM, CCCL, NVRTC
+        arrow         the folder that holds Apache Arrow C++ (headers and libarrow), what the Arrow plug-in is built from
         clang-format, clang-tidy
 
 VERSION is one of scripts/duckdb.versions, by default the first. prefix, source, cli, python and spatial are of that version.
@@ -376,6 +377,7 @@ def main():
         "bench-python": lambda target, _: environment("bench", target),
         "spatial": spatial,
         "cuda": lambda target, _: unpacked("cuda", target),
+        "arrow": lambda target, _: unpacked("arrow", target) / "pyarrow",
         "clang-format": lambda target, _: unpacked("clang-format", target) / "clang_format" / "data" / "bin" / "clang-format",
         "clang-tidy": lambda target, _: unpacked("clang-tidy", target) / "clang_tidy" / "data" / "bin" / "clang-tidy",
     }

@@ -39,14 +39,19 @@ def stream(command, **options):
 
 
 def unit(build):
-    """Catch2: counts test cases."""
-    status, output = stream([build / "test" / "vibespatial_unit"])
-    passed = failed = 0
-    if match := re.search(r"All tests passed \(\d+ assertions? in (\d+) test cases?\)", output):
-        passed = int(match[1])
-    elif match := re.search(r"^test cases:.*$", output, re.MULTILINE):
-        counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed)", match[0])}
-        passed, failed = counts.get("passed", 0), counts.get("failed", 0)
+    """Catch2: counts test cases, of the Arrow plug-in too where it was built."""
+    status = passed = failed = 0
+    for name in ("vibespatial_unit", "vibespatial_arrow_unit"):
+        program = build / "test" / name
+        if name != "vibespatial_unit" and not program.exists():
+            continue
+        ended, output = stream([program])
+        status = status or ended
+        if match := re.search(r"All tests passed \(\d+ assertions? in (\d+) test cases?\)", output):
+            passed += int(match[1])
+        elif match := re.search(r"^test cases:.*$", output, re.MULTILINE):
+            counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed)", match[0])}
+            passed, failed = passed + counts.get("passed", 0), failed + counts.get("failed", 0)
     return status, passed, failed, 0
 
 
@@ -56,7 +61,10 @@ def sql(build, version):
     command = [folder / "test" / "vibespatial_sqllogic", "--extension", folder / "vibespatial.duckdb_extension"]
     if fetch.is_locked("test", "duckdb-extension-spatial", version):
         command += ["--spatial", fetch.spatial(fetch.host_platform(), version)]
-    status, output = stream([*command, "test/sql"])
+    environment = dict(os.environ)
+    if (build / "vibespatial" / "libvibespatial_arrow.so").exists():
+        environment["VIBESPATIAL_ARROW_LIBRARY"] = str(fetch.unpacked("arrow", fetch.host_platform()) / "pyarrow")
+    status, output = stream([*command, "test/sql"], env=environment)
     match = re.search(r"^sqllogic: (\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)
     return (status, *map(int, match.groups())) if match else (status or 1, 0, 0, 0)
 

@@ -1,6 +1,7 @@
 #include "vibespatial_extension.hpp"
 
 #include "duckdb/arrow/geoarrow.hpp"
+#include "duckdb/arrow_files/arrow_files.hpp"
 #include "duckdb/casts.hpp"
 #include "duckdb/functions/functions.hpp"
 #include "duckdb/operators/operators.hpp"
@@ -44,6 +45,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 
 	// Arrow
 	RegisterGeoArrow(loader);
+	RegisterArrowFiles(loader);
 
 	// Operators
 	RegisterSpatialJoin(loader);

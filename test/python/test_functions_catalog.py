@@ -31,6 +31,9 @@ VIBE = ["vibe_version", "vibe_buffer_intersects", "vibe_buffer_reach", "vibe_uni
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
           "vibe_memory_status", "vibe_timeline"]
 
+# They need a file
+FILES = ["vibe_read_arrow"]
+
 EVERY = NAMES + AGGREGATES
 
 # With the names of their relations
@@ -100,6 +103,14 @@ def test_tables_are_described(vibe, name):
             assert vibe.execute(f"SELECT {example}").description, example
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_readers_are_described(vibe, name):
+    overloads = catalog(vibe, name, "table")
+    assert {types[0] for types in overloads} == {"VARCHAR", "VARCHAR[]"}
+    for overload in overloads.values():
+        assert overload["parameters"][0] == "files" and overload["description"].endswith(".") and overload["examples"]
+
+
 @pytest.mark.parametrize("name", RELATIONS)
 def test_relations_are_described(vibe, name):
     (types, overload), = catalog(vibe, name, "table").items()
@@ -152,7 +163,7 @@ def test_nothing_else_is_registered(vibe, connect):
     with connect(load=False) as plain:
         before = {row[0] for row in plain.execute(query).fetchall()}
     new = {row[0] for row in vibe.execute(query).fetchall()} - before
-    assert new == set(EVERY) | {vibe_name(name) for name in EVERY} | set(VIBE) | set(TABLES) | set(RELATIONS)
+    assert new == set(EVERY) | {vibe_name(name) for name in EVERY} | set(VIBE) | set(TABLES) | set(RELATIONS) | set(FILES)
 
 
 def test_documentation_is_current(extension):
