@@ -19,6 +19,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 	// Scalar functions
 	RegisterConstructors(loader);
 	RegisterFormats(loader);
+	RegisterNative(loader);
 	RegisterAccessors(loader);
 	RegisterMeasures(loader);
 	RegisterValidity(loader);
@@ -35,6 +36,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterSjoin(loader);
 	RegisterDissolve(loader);
 	RegisterOverlayTable(loader);
+	RegisterReadGeoParquet(loader);
 	RegisterGpuInfo(loader);
 	RegisterPrecompiler(loader);
 	RegisterDispatch(loader);
