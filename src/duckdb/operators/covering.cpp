@@ -48,8 +48,9 @@ optional_ptr<const MultiFileBindData> ParquetScan(const LogicalGet &get) {
 	    !get.function.filter_pushdown || !get.function.filter_prune || !get.function.projection_pushdown) {
 		return nullptr;
 	}
-	for (auto parameter : {"schema", "encryption_config"}) {
-		if (get.named_parameters.count(parameter)) {
+	for (auto &parameter : get.named_parameters) {
+		auto &given = NameOf(parameter.first);
+		if (StringUtil::CIEquals(given, "schema") || StringUtil::CIEquals(given, "encryption_config")) {
 			return nullptr;
 		}
 	}
