@@ -21,6 +21,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 	// Scalar functions
 	RegisterConstructors(loader);
 	RegisterFormats(loader);
+	RegisterNative(loader);
 	RegisterAccessors(loader);
 	RegisterMeasures(loader);
 	RegisterValidity(loader);
@@ -37,6 +38,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterSjoin(loader);
 	RegisterDissolve(loader);
 	RegisterOverlayTable(loader);
+	RegisterReadGeoParquet(loader);
 	RegisterGpuInfo(loader);
 	RegisterPrecompiler(loader);
 	RegisterDispatch(loader);

@@ -48,13 +48,16 @@
 #include "duckdb/common/vector_operations/variadic_executor.hpp"
 #include "duckdb/planner/column_binding_map.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
+#include "duckdb/planner/filter/struct_filter.hpp"
 #include "duckdb/planner/filter/table_filter_functions.hpp"
 #include "duckdb/planner/table_filter_set.hpp"
 #else
 #include "duckdb/common/vector_operations/senary_executor.hpp"
 #include "duckdb/planner/filter/conjunction_filter.hpp"
+#include "duckdb/planner/filter/constant_filter.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
 #include "duckdb/planner/filter/optional_filter.hpp"
+#include "duckdb/planner/filter/struct_filter.hpp"
 #endif
 
 namespace duckdb {
@@ -326,6 +329,25 @@ void SetBind(ScalarFunction &function) {
 	function.bind = [](ClientContext &context, ScalarFunction &bound, vector<unique_ptr<Expression>> &arguments) {
 		SETTLE(bound, arguments);
 		return MAKE(context);
+	};
+#endif
+}
+
+//! The same where the types depend on the values of arguments
+using settle_types_by_values_t = void (*)(ClientContext &context, BoundFunction &function,
+                                          const vector<unique_ptr<Expression>> &arguments);
+
+template <settle_types_by_values_t SETTLE>
+void SetBindByValues(ScalarFunction &function) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	function.SetResolveTypesCallback([](ResolveScalarFunctionTypesInput &input) {
+		SETTLE(input.GetClientContext(), input.GetBoundFunction(), input.GetArguments());
+	});
+	function.SetBindCallback(nullptr);
+#else
+	function.bind = [](ClientContext &context, ScalarFunction &bound, vector<unique_ptr<Expression>> &arguments) {
+		SETTLE(context, bound, arguments);
+		return unique_ptr<FunctionData>();
 	};
 #endif
 }
@@ -688,6 +710,55 @@ inline unique_ptr<TableFilter> MakeOptionalFilter(unique_ptr<Expression> expr,
 	return make_uniq<ExpressionFilter>(CreateOptionalFilterExpression(std::move(expr), type));
 #else
 	return make_uniq<OptionalFilter>(make_uniq<ExpressionFilter>(std::move(expr)));
+#endif
+}
+
+//! What a number in a struct is compared with
+struct FieldLimit {
+	idx_t field;
+	ExpressionType comparison;
+	Value value;
+};
+
+//! A filter of one column, a struct, that need not be run for the rows to be right: all limits are kept
+inline unique_ptr<TableFilter> MakeOptionalFilter(const vector<FieldLimit> &limits, const LogicalType &type) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	unique_ptr<Expression> all;
+	BoundReferenceExpression column(type, 0ULL);
+	for (auto &limit : limits) {
+		LegacyStructFilter filter(limit.field, Identifier(),
+		                          ExpressionFilter::CreateComparisonFilter(limit.comparison, limit.value));
+		auto term = filter.ToExpression(column);
+		all = all ? make_uniq_base<Expression, BoundConjunctionExpression>(ExpressionType::CONJUNCTION_AND,
+		                                                                   std::move(all), std::move(term))
+		          : std::move(term);
+	}
+	return MakeOptionalFilter(std::move(all), type);
+#else
+	auto all = make_uniq<ConjunctionAndFilter>();
+	for (auto &limit : limits) {
+		all->child_filters.push_back(
+		    make_uniq<StructFilter>(limit.field, StructType::GetChildName(type, limit.field),
+		                            make_uniq<ConstantFilter>(limit.comparison, limit.value)));
+	}
+	return make_uniq<OptionalFilter>(std::move(all));
+#endif
+}
+
+//! Adds a filter of the column that a scan reads at a position
+inline void PushFilter(LogicalGet &get, idx_t position, unique_ptr<TableFilter> filter) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	get.table_filters.PushFilter(ProjectionIndex(position), std::move(filter));
+#else
+	get.table_filters.PushFilter(ColumnIndex(get.GetColumnIds()[position].GetPrimaryIndex()), std::move(filter));
+#endif
+}
+
+inline const string &FunctionName(const LogicalGet &get) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	return NameOf(get.function.GetName());
+#else
+	return get.function.name;
 #endif
 }
 

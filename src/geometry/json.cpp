@@ -109,6 +109,7 @@ private:
 
 	void Members(JsonKind kind, char close, uint32_t depth) {
 		const auto parent = Append(kind);
+		const auto first = pos;
 		size_t last = 0;
 		// Links the child that comes next
 		const auto link = [&]() {
@@ -118,9 +119,14 @@ private:
 			last = values.size();
 			values[parent].count++;
 		};
+		const auto finish = [&]() {
+			values[parent].text = first;
+			values[parent].length = pos - first;
+		};
 		pos++;
 		SkipSpace();
 		if (TryTake(close)) {
+			finish();
 			return;
 		}
 		do {
@@ -140,6 +146,7 @@ private:
 		if (!TryTake(close)) {
 			Fail(std::string("',' or '") + close + "' expected");
 		}
+		finish();
 	}
 
 	void Word(const char *word, JsonKind kind) {
@@ -305,6 +312,50 @@ bool JsonTree::Equals(const JsonValue &string, const char *name) {
 		}
 	}
 	return *name == '\0';
+}
+
+std::string JsonTree::Text(const JsonValue &string) {
+	std::string result;
+	const auto end = string.text + string.length;
+	const auto unit = [](const char *digits) {
+		uint32_t code = 0;
+		for (int i = 0; i < 4; i++) {
+			code = code * 16 + static_cast<uint32_t>(HexDigit(digits[i]));
+		}
+		return code;
+	};
+	const auto is_surrogate = [](uint32_t code, uint32_t first) { return code >= first && code < first + 0x400; };
+	for (auto at = string.text; at < end;) {
+		if (*at != '\\') {
+			result += *at++;
+			continue;
+		}
+		const char c = at[1];
+		at += 2;
+		if (c != 'u') {
+			static const char NAMES[] = "bfnrt", MEANT[] = "\b\f\n\r\t";
+			const auto name = std::strchr(NAMES, c);
+			result += name ? MEANT[name - NAMES] : c;
+			continue;
+		}
+		auto code = unit(at);
+		at += 4;
+		if (is_surrogate(code, 0xD800) && end - at >= 6 && at[0] == '\\' && at[1] == 'u' &&
+		    is_surrogate(unit(at + 2), 0xDC00)) {
+			code = 0x10000 + ((code - 0xD800) << 10) + (unit(at + 2) - 0xDC00);
+			at += 6;
+		} else if (is_surrogate(code, 0xD800) || is_surrogate(code, 0xDC00)) {
+			code = 0xFFFD; // half a character
+		}
+		// UTF-8
+		const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+		static const uint32_t LEAD[] = {0, 0xC0, 0xE0, 0xF0};
+		result += static_cast<char>(LEAD[more] | code >> 6 * more);
+		for (int i = more - 1; i >= 0; i--) {
+			result += static_cast<char>(0x80 | (code >> 6 * i & 0x3F));
+		}
+	}
+	return result;
 }
 
 } // namespace vibespatial

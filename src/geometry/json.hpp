@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // geometry/json.hpp
 //
-// JSON (RFC 8259) as a tree in one array, for GeoJSON
+// JSON (RFC 8259) as a tree in one array, for GeoJSON and metadata
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -22,7 +22,7 @@ struct JsonValue {
 	uint32_t next;
 	//! Of a number
 	double number;
-	//! Of a string: its place in the text, between the quotes
+	//! Of a string: its place in the text, between the quotes; of an object or array: all of it
 	const char *text;
 	size_t length;
 };
@@ -50,6 +50,8 @@ public:
 	const JsonValue *Find(const JsonValue &object, const char *name) const;
 	//! Whether a string equals an ASCII name, escapes understood
 	static bool Equals(const JsonValue &string, const char *name);
+	//! A string in UTF-8, escapes understood
+	static std::string Text(const JsonValue &string);
 
 private:
 	std::vector<JsonValue> values;

@@ -26,7 +26,7 @@ AGGREGATES = ["ST_Union_Agg", "ST_CoverageUnion_Agg", "ST_Intersection_Agg", "ST
               "ST_Collect_Agg"]
 
 VIBE = ["vibe_version", "vibe_buffer_intersects", "vibe_buffer_reach", "vibe_union_area", "vibe_intersection_area",
-        "vibe_difference_area", "vibe_symdifference_area"]
+        "vibe_difference_area", "vibe_symdifference_area", "vibe_from_native"]
 
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
           "vibe_memory_status", "vibe_timeline"]
@@ -39,6 +39,8 @@ EVERY = NAMES + AGGREGATES
 # With the names of their relations
 RELATIONS = {"vibe_knn": ["left", "right"], "vibe_sjoin": ["left", "right"], "vibe_overlay": ["left", "right"],
              "vibe_dissolve": ["relation"]}
+
+FILES = ["vibe_read_geoparquet"]
 
 # What spatial 1.5.5 does not have
 OURS = {"ST_Relate", "ST_IsValidReason", "ST_UnaryUnion", "ST_Collect_Agg"}
@@ -124,6 +126,13 @@ def test_relations_are_described(vibe, name):
         assert named["geometry"] == "VARCHAR"
     for example in overload["examples"]:
         assert len(vibe.execute(f"SELECT {example}").fetchall()) > 1, example
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_readers_of_files_are_described(vibe, name):
+    (types, overload), = catalog(vibe, name, "table").items()
+    assert overload["parameters"][0] == "path" and len(types) == len(overload["parameters"])
+    assert overload["description"].endswith(".") and overload["categories"] == ["relation"] and overload["examples"]
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in OURS])

@@ -29,6 +29,8 @@ void RegisterConstructive(ExtensionLoader &loader);
 void RegisterOverlay(ExtensionLoader &loader);
 //! ST_Union_Agg ST_CoverageUnion_Agg ST_Intersection_Agg ST_Collect_Agg ST_Extent_Agg ST_Envelope_Agg
 void RegisterAggregates(ExtensionLoader &loader);
+//! vibe_from_native
+void RegisterNative(ExtensionLoader &loader);
 //! vibe_version
 void RegisterVersion(ExtensionLoader &loader);
 

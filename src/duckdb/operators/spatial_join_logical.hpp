@@ -6,6 +6,7 @@
 #include "duckdb.hpp"
 #include "duckdb/compat.hpp"
 #include "duckdb/common/enums/join_type.hpp"
+#include "duckdb/operators/covering.hpp"
 #include "duckdb/operators/spatial_condition.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "duckdb/planner/table_filter.hpp"
@@ -17,6 +18,9 @@ struct ProbeScan {
 	shared_ptr<DynamicTableFilterSet> filters;
 	ProjectionIndex column_index;
 	LogicalType type;
+	//! The column with the boxes of the geometries, when there is one
+	optional_idx covering_index;
+	Covering covering;
 };
 
 //! An aggregate taken into the join: all its groups are of one side, each of its arguments is

@@ -918,19 +918,22 @@ private:
 //===----------------------------------------------------------------------===//
 // Pushing the box of the build side
 //===----------------------------------------------------------------------===//
-void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan> &scans) {
+//! Calls `found(get, position)` for the scans that a column of geometries comes from as it is, where a row whose geometry is
+//! out of question may be left out
+template <class F>
+void FindScans(LogicalOperator &op, ColumnBinding column, const F &found) {
 	switch (op.type) {
 	case LogicalOperatorType::LOGICAL_FILTER:
-		FindProbeScans(*op.children[0], column, scans);
+		FindScans(*op.children[0], column, found);
 		break;
 	case LogicalOperatorType::LOGICAL_PROJECTION: {
 		auto &projection = op.Cast<LogicalProjection>();
 		if (column.table_index != projection.table_index) {
 			return;
 		}
-		auto &expr = *projection.expressions[column.column_index];
-		if (expr.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF) {
-			FindProbeScans(*op.children[0], BindingOf(expr.Cast<BoundColumnRefExpression>()), scans);
+		ColumnBinding below;
+		if (IsGeometryColumn(*projection.expressions[column.column_index], below)) {
+			FindScans(*op.children[0], below, found);
 		}
 		break;
 	}
@@ -940,7 +943,7 @@ void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan>
 			return;
 		}
 		for (auto &child : op.children) {
-			FindProbeScans(*child, child->GetColumnBindings()[column.column_index], scans);
+			FindScans(*child, child->GetColumnBindings()[column.column_index], found);
 		}
 		break;
 	}
@@ -950,7 +953,7 @@ void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan>
 			// Rows of the probe that this join drops or keeps, it would have dropped or kept without their neighbours
 			if (!join.aggregate && (join.join_type == JoinType::INNER || join.join_type == JoinType::LEFT ||
 			                        join.join_type == JoinType::SEMI || join.join_type == JoinType::ANTI)) {
-				FindProbeScans(*op.children[0], column, scans);
+				FindScans(*op.children[0], column, found);
 			}
 		}
 		break;
@@ -966,11 +969,9 @@ void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan>
 		get.ResolveOperatorTypes();
 		auto bindings = get.GetColumnBindings();
 		for (idx_t i = 0; i < bindings.size(); i++) {
-			if (bindings[i].column_index == column.column_index && get.types[i].id() == LogicalTypeId::GEOMETRY) {
-				if (!get.dynamic_filters) {
-					get.dynamic_filters = make_shared_ptr<DynamicTableFilterSet>();
-				}
-				scans.push_back(ProbeScan {get.dynamic_filters, column.column_index, get.types[i]});
+			if (bindings[i].column_index == column.column_index) {
+				found(get, column.column_index);
+				break;
 			}
 		}
 		break;
@@ -980,9 +981,9 @@ void FindProbeScans(LogicalOperator &op, ColumnBinding column, vector<ProbeScan>
 	}
 }
 
-void PushBoxes(LogicalOperator &op) {
+void PushBoxes(ClientContext &context, LogicalOperator &op) {
 	for (auto &child : op.children) {
-		PushBoxes(*child);
+		PushBoxes(context, *child);
 	}
 	if (!IsSpatialJoin(op)) {
 		return;
@@ -998,7 +999,8 @@ void PushBoxes(LogicalOperator &op) {
 	default:
 		return; // rows of the probe that match nothing come out too
 	}
-	if (join.spatial.left_limit || join.spatial.left->GetExpressionType() != ExpressionType::BOUND_COLUMN_REF) {
+	ColumnBinding key;
+	if (join.spatial.left_limit || !IsGeometryColumn(*join.spatial.left, key)) {
 		return;
 	}
 	for (auto &term : join.spatial.condition.any_of) {
@@ -1008,7 +1010,49 @@ void PushBoxes(LogicalOperator &op) {
 			return;
 		}
 	}
-	FindProbeScans(*join.children[0], BindingOf(join.spatial.left->Cast<BoundColumnRefExpression>()), join.probe_scans);
+	FindScans(*join.children[0], key, [&](LogicalGet &get, idx_t position) {
+		if (!get.dynamic_filters) {
+			get.dynamic_filters = make_shared_ptr<DynamicTableFilterSet>();
+		}
+		ProbeScan scan {get.dynamic_filters, ProjectionIndex(position), get.GetColumnType(get.GetColumnIds()[position]), {}, {}};
+		if (GetRewrites(context) && Covering::Find(context, get, position, scan.covering)) {
+			scan.covering_index = scan.covering.Read(get);
+		}
+		if (scan.type.id() == LogicalTypeId::GEOMETRY || scan.covering_index.IsValid()) {
+			join.probe_scans.push_back(std::move(scan));
+		}
+	});
+}
+
+//! The boxes of constants in filters, for scans of files that have boxes, too
+void PushConstantBoxes(ClientContext &context, LogicalOperator &op) {
+	for (auto &child : op.children) {
+		PushConstantBoxes(context, *child);
+	}
+	auto push = [&](LogicalGet &get, idx_t position, const vibe::Box &box) {
+		Covering covering;
+		if (Covering::Find(context, get, position, covering)) {
+			auto position_of_boxes = covering.Read(get);
+			PushFilter(get, position_of_boxes, covering.Filter(box));
+		}
+	};
+	if (op.type == LogicalOperatorType::LOGICAL_FILTER) {
+		auto &input = *op.children[0];
+		for (auto &entry : BoxesOfFilter(context, input, op.expressions)) {
+			FindScans(input, entry.column,
+			          [&](LogicalGet &get, idx_t position) { push(get, position, entry.box); });
+		}
+	} else if (op.type == LogicalOperatorType::LOGICAL_GET) {
+		auto &get = op.Cast<LogicalGet>();
+		vector<unique_ptr<Expression>> conditions;
+		TakeFilters(get, [&](idx_t, const Expression &condition) {
+			conditions.push_back(condition.Copy());
+			return false;
+		});
+		for (auto &entry : BoxesOfFilter(context, get, conditions)) {
+			push(get, entry.column.column_index, entry.box);
+		}
+	}
 }
 
 //===----------------------------------------------------------------------===//
@@ -1042,7 +1086,10 @@ void OptimizeSpatialJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOper
 		input.context.TryGetCurrentSetting("preserve_insertion_order", ordered);
 		SpatialJoinRewriter(input.context, input.optimizer.binder)
 		    .Rewrite(plan, ordered.IsNull() || BooleanValue::Get(ordered));
-		PushBoxes(*plan);
+		PushBoxes(input.context, *plan);
+		if (GetRewrites(input.context)) {
+			PushConstantBoxes(input.context, *plan);
+		}
 		if (HasSpatialJoin(*plan)) {
 			OperatorDispatch::RequestKernels(input.context, "spatial_join", "VIBE_SPATIAL_JOIN");
 		}

@@ -487,6 +487,12 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 		box = vibe::Grow(box, op.condition.limit);
 	}
 	for (auto &scan : op.probe_scans) {
+		if (scan.covering_index.IsValid()) {
+			scan.filters->PushFilter(op, ProjectionIndex(scan.covering_index.GetIndex()), scan.covering.Filter(box));
+		}
+		if (scan.type.id() != LogicalTypeId::GEOMETRY) {
+			continue;
+		}
 		vector<unique_ptr<Expression>> arguments;
 		arguments.push_back(make_uniq<BoundReferenceExpression>(scan.type, 0ULL));
 		arguments.push_back(make_uniq<BoundConstantExpression>(BoxValue(box, scan.type)));
@@ -1328,6 +1334,15 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ParamsToString() const 
 	}
 	result["Index"] = only_relate ? "tree of boxes; cells once many points meet areas" : "tree of boxes";
 	result["Engine"] = planned_engine;
+	string coverings;
+	for (auto &scan : probe_scans) {
+		if (scan.covering_index.IsValid() && coverings.find(scan.covering.name) == string::npos) {
+			coverings += (coverings.empty() ? "left out by " : ", ") + scan.covering.name;
+		}
+	}
+	if (!coverings.empty()) {
+		result["Row Groups"] = coverings;
+	}
 	SetEstimatedCardinality(result, estimated_cardinality);
 	return result;
 }

@@ -26,6 +26,8 @@ void RegisterSjoin(ExtensionLoader &loader);
 void RegisterDissolve(ExtensionLoader &loader);
 //! vibe_overlay
 void RegisterOverlayTable(ExtensionLoader &loader);
+//! vibe_read_geoparquet
+void RegisterReadGeoParquet(ExtensionLoader &loader);
 //! vibe_timeline
 void RegisterTimeline(ExtensionLoader &loader);
 
