@@ -65,6 +65,10 @@ install: ## put the extension and its GPU plug-in where LOAD vibespatial finds t
 bundle: all ## make a folder and tarball that run on a bare machine, with every version of DuckDB (PLATFORM=..., BUNDLE_PYTHON=cp312 adds DuckDB's Python modules)
 	@scripts/bundle.sh $(PLATFORM) $(BUILD) $(DUCKDB)
 
+.PHONY: wheel
+wheel: all ## make the wheel of the Python package in dist/ (PLATFORM=...)
+	@python3 scripts/wheel.py $(PLATFORM) $(BUILD) --check
+
 .PHONY: bench
 bench: bench-scalar bench-joins bench-overlay ## run all benchmarks beside the peers
 

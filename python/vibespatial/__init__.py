@@ -2,7 +2,7 @@
 
 >>> import vibespatial
 >>> con = vibespatial.connect()
->>> con.sql("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone()
+>>> con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone()
 (4.0,)
 
 `connect` opens a database with the extension loaded, `load` loads it into a connection that is there. `register` makes a GeoDataFrame a

@@ -91,7 +91,7 @@ def test_the_running_version_gets_its_binary():
     path = vibespatial.extension_path()
     assert path.parent.name == f"v{VERSION}" and path.is_file()
     with vibespatial.connect() as con:
-        assert con.sql("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone() == (4.0,)
+        assert con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone() == (4.0,)
 
 
 def test_another_version_gets_the_list_of_those_supported(monkeypatch):
@@ -118,8 +118,8 @@ def test_load_asks_the_connection_for_its_version(monkeypatch):
 
 def test_the_right_to_load_unsigned_extensions_is_given_back():
     setting = "SELECT current_setting('allow_unsigned_extensions')"
-    assert vibespatial.connect().sql(setting).fetchone() == (False,)
-    assert vibespatial.connect(allow_unsigned_extensions=True).sql(setting).fetchone() == (True,)
+    assert vibespatial.connect().execute(setting).fetchone() == (False,)
+    assert vibespatial.connect(allow_unsigned_extensions=True).execute(setting).fetchone() == (True,)
 
 
 def test_a_database_that_must_not_load_it_gets_an_error_that_says_what_to_do():
@@ -132,13 +132,13 @@ def test_a_database_that_must_not_load_it_gets_an_error_that_says_what_to_do():
 def test_settings_files_and_second_connections(tmp_path):
     path = tmp_path / "it's a.db"
     with vibespatial.connect(path, threads=1, config={"memory_limit": "1GB"}) as con:
-        assert con.sql("SELECT current_setting('threads')").fetchone() == (1,)
+        assert con.execute("SELECT current_setting('threads')").fetchone() == (1,)
         con.execute("CREATE TABLE t AS SELECT ST_Point(1, 2) AS g")
         second = vibespatial.connect(str(path), threads=1, config={"memory_limit": "1GB"})
-        assert second.sql("SELECT ST_X(g) FROM t").fetchone() == (1.0,)
+        assert second.execute("SELECT ST_X(g) FROM t").fetchone() == (1.0,)
         second.close()
     with vibespatial.connect(path, read_only=True) as con:
-        assert con.sql("SELECT ST_Y(g) FROM t").fetchone() == (2.0,)
+        assert con.execute("SELECT ST_Y(g) FROM t").fetchone() == (2.0,)
         with pytest.raises(duckdb.Error, match="read-only"):
             con.execute("CREATE TABLE u AS FROM t")
 
