@@ -4,7 +4,7 @@
 usage: link_stubs.py CXX GLIBC FOLDER
 
 CXX     the compiler whose libraries are taken as the model, a cross compiler too
-GLIBC   the version of glibc to reach back to: 2.28
+GLIBC   the version of glibc to reach back to: 2.26
 FOLDER  where the libraries go; link with -L FOLDER
 
 A library keeps every symbol that it ever had under the version it had then. A stub has the symbols of the compiler's own library up to the
@@ -17,8 +17,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The newest versions in manylinux_2_28; what glibc has is the argument
-LIMITS = {"GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+# The newest versions in manylinux_2_26; what glibc has is the argument
+LIMITS = {"GLIBCXX": (3, 4, 22), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 
 
 def key(version):
@@ -99,11 +99,13 @@ def main():
     # Until glibc 2.34 threads and dlopen were libraries of their own: their symbols are in libc.so.6 here, their names are needed there
     for name in ("libpthread.so.0", "libdl.so.2"):
         empty(cxx, name, folder)
-    compat = folder / "older_glibc.o"
-    run(cxx, "-c", "-O2", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-std=c++17", HERE / "older_glibc.cpp", "-o", compat)
+    objects = []
+    for name in ("older_glibc", "older_start"):
+        objects.append(folder / f"{name}.o")
+        run(cxx, "-c", "-O2", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-std=c++17", HERE / f"{name}.cpp", "-o", objects[-1])
     archive = folder / "libolder_glibc.a"
     archive.unlink(missing_ok=True)
-    run(run(cxx, "-print-prog-name=ar").strip(), "crs", archive, compat)
+    run(run(cxx, "-print-prog-name=ar").strip(), "crs", archive, *objects)
     loader = re.search(r"AS_NEEDED \( (\S+) \)", model("libc.so").read_text())[1]
     loader = f"AS_NEEDED ( {model(pathlib.Path(loader).name)} )"
     (folder / "libc.so").write_text(

@@ -19,6 +19,7 @@ extern "C" {
 int __xstat(int, const char *, struct stat *);
 int __lxstat(int, const char *, struct stat *);
 int __fxstat(int, int, struct stat *);
+int __fxstatat(int, int, const char *, struct stat *, int);
 
 #if defined(__x86_64__)
 #define STAT_VERSION 1
@@ -34,6 +35,9 @@ int lstat(const char *path, struct stat *result) noexcept {
 }
 int fstat(int file, struct stat *result) noexcept {
 	return __fxstat(STAT_VERSION, file, result);
+}
+int fstatat(int folder, const char *path, struct stat *result, int flags) noexcept {
+	return __fxstatat(STAT_VERSION, folder, path, result, flags);
 }
 
 //! Since 2.32. It only ever saves an atomic operation: there may be threads

@@ -46,6 +46,10 @@ POLICIES = [
 ]
 
 
+# Of glibc 2.26 there was a distribution with an older compiler on x86-64
+POLICIES_X86 = {"2.26": {"GLIBCXX": "3.4.22", "CXXABI": "1.3.10", "GCC": "4.8.0"}}
+
+
 def key(version):
     return tuple(int(part) for part in version.split("."))
 
@@ -91,12 +95,13 @@ def needed(path):
     return found
 
 
-def glibc(files):
+def glibc(files, name):
     """The oldest glibc on which all the files load, and what each of them needs."""
+    policies = [(version, POLICIES_X86.get(version, has) if name == "x86_64" else has) for version, has in POLICIES]
     lowest, table = "2.17", {}
     for path in files:
         table[path] = needs = needed(path)
-        fitting = [version for version, has in POLICIES
+        fitting = [version for version, has in policies
                    if key(version) >= key(needs.get("GLIBC", "0"))
                    and all(key(has[kind]) >= key(needs.get(kind, "0")) for kind in has)]
         if not fitting:
@@ -216,7 +221,7 @@ def make(platform, build, out):
     for path in binaries:
         if machine(path) != code:
             raise fetch.Failure(f"{path} is not for {name}")
-    lowest, table = glibc(binaries)
+    lowest, table = glibc(binaries, name)
     tag = f"manylinux_{lowest.replace('.', '_')}_{name}"
     version = project_version()
     info = f"vibespatial-{version}.dist-info"
