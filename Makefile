@@ -28,8 +28,8 @@ extension: ## build the extension alone, for the first version of DuckDB or for 
 	@$(BUILD_ONE) extension
 
 .PHONY: test
-test: all ## run all tests: unit, SQL and Python, with every version of DuckDB or with DUCKDB=2.0.0
-	@$(TEST) unit sql python
+test: all ## run all tests: unit, SQL, Python and the Python package, with every version of DuckDB or with DUCKDB=2.0.0
+	@$(TEST) unit sql python package
 
 .PHONY: unit
 unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
@@ -47,6 +47,10 @@ sqltest: all ## run the SQL tests
 .PHONY: pytest
 pytest: all ## run the Python tests (ARGS="-k name" goes to pytest)
 	@$(TEST) python -- $(ARGS)
+
+.PHONY: packagetest
+packagetest: all ## test the wheel in fresh virtual environments (ARGS="-k name" goes to pytest)
+	@$(TEST) package -- $(ARGS)
 
 .PHONY: shell
 shell: extension ## open the DuckDB shell with the extension loaded (DuckDB 1.5.5: 2.0.0 has no shell that can be pinned)
