@@ -28,8 +28,8 @@ extension: ## build the extension alone, for the first version of DuckDB or for 
 	@$(BUILD_ONE) extension
 
 .PHONY: test
-test: all ## run all tests: unit, SQL and Python, with every version of DuckDB or with DUCKDB=2.0.0
-	@$(TEST) unit sql python
+test: all ## run all tests: unit, SQL, Python and the Python package, with every version of DuckDB or with DUCKDB=2.0.0
+	@$(TEST) unit sql python package
 
 .PHONY: unit
 unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
@@ -48,6 +48,10 @@ sqltest: all ## run the SQL tests
 pytest: all ## run the Python tests (ARGS="-k name" goes to pytest)
 	@$(TEST) python -- $(ARGS)
 
+.PHONY: packagetest
+packagetest: all ## test the wheel in fresh virtual environments (ARGS="-k name" goes to pytest)
+	@$(TEST) package -- $(ARGS)
+
 .PHONY: shell
 shell: extension ## open the DuckDB shell with the extension loaded (DuckDB 1.5.5: 2.0.0 has no shell that can be pinned)
 	@cli=$$($(FETCH) cli --duckdb $(ONE)) && $$cli -unsigned -cmd "LOAD '$(EXTENSION)'"
@@ -64,6 +68,10 @@ install: ## put the extension and its GPU plug-in where LOAD vibespatial finds t
 .PHONY: bundle
 bundle: all ## make a folder and tarball that run on a bare machine, with every version of DuckDB (PLATFORM=..., BUNDLE_PYTHON=cp312 adds DuckDB's Python modules)
 	@scripts/bundle.sh $(PLATFORM) $(BUILD) $(DUCKDB)
+
+.PHONY: wheel
+wheel: all ## make the wheel of the Python package in dist/ (PLATFORM=...)
+	@python3 scripts/wheel.py $(PLATFORM) $(BUILD) --check
 
 .PHONY: bench
 bench: bench-scalar bench-joins bench-overlay ## run all benchmarks beside the peers

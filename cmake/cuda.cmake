@@ -29,6 +29,7 @@ target_link_libraries(vibespatial_compile_helper PRIVATE vibespatial_gpu)
 target_link_options(vibespatial_compile_helper PRIVATE -Wl,--gc-sections -Wl,--export-dynamic-symbol=nvJitLinkCreate)
 set_target_properties(vibespatial_compile_helper PROPERTIES OUTPUT_NAME vibespatial-compile
 		RUNTIME_OUTPUT_DIRECTORY ${gpu_folder})
+vibespatial_link_older(vibespatial_compile_helper)
 
 add_library(vibespatial_no_driver SHARED src/compile_helper/no_driver.c)
 set_target_properties(vibespatial_no_driver PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1 C_VISIBILITY_PRESET hidden
@@ -50,6 +51,7 @@ target_link_libraries(vibespatial_cuda PRIVATE vibespatial_gpu ${gpu_folder}/lib
 target_link_options(vibespatial_cuda PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
 set_target_properties(vibespatial_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${gpu_folder}
 		BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN" LINK_FLAGS_RELEASE -s)
+vibespatial_link_older(vibespatial_cuda)
 
 # ---- the libraries beside it: small ones as copies, the compilers and headers as links into the cache
 file(MAKE_DIRECTORY ${gpu_folder})

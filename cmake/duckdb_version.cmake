@@ -46,6 +46,7 @@ function(vibespatial_duckdb_version PREFIX)
 	target_link_options(${extension} PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--version-script=${exports})
 	set_target_properties(${extension} PROPERTIES PREFIX "" OUTPUT_NAME vibespatial SUFFIX ".duckdb_extension"
 			LIBRARY_OUTPUT_DIRECTORY ${folder} LINK_DEPENDS ${exports})
+	vibespatial_link_older(${extension})
 	add_custom_command(TARGET ${extension} POST_BUILD
 			COMMAND ${CMAKE_STRIP} $<TARGET_FILE:${extension}>
 			COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../scripts/append_footer.py

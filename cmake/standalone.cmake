@@ -34,6 +34,8 @@ if(VIBESPATIAL_SANITIZE)
 	add_link_options(-fsanitize=address,undefined)
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/older_glibc.cmake)
+
 # ---- the geometry core and the CPU engine: no DuckDB in it
 add_library(vibespatial_core STATIC ${VIBESPATIAL_CORE_SOURCES})
 vibespatial_compile(vibespatial_core)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the test suites of a build and ends with one line that sums them up.
 
-usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [unit] [sql] [python] [-- PYTEST_ARGUMENT...]
+usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [unit] [sql] [python] [package] [-- PYTEST_ARGUMENT...]
 
-Unit tests run once; SQL and Python tests run with each version of DuckDB, by default all of scripts/duckdb.versions.
+Unit tests run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
 """
 import os
 import pathlib
@@ -25,6 +25,9 @@ ONCE = [
     "test_buffer.py", "test_distance.py", "test_overlay_cases.py", "test_overlay_shapely.py", "test_relate_exact.py",
     "test_relate_shapely.py",
 ]
+
+
+SUITES = ["unit", "sql", "python", "package"]
 
 
 def stream(command, **options):
@@ -87,6 +90,19 @@ def python(build, version, is_first, arguments):
     return status, tests - failures - errors - skipped, failures + errors, skipped
 
 
+def package(build, versions, arguments):
+    """The wheel of this build, in fresh environments."""
+    out = build / "test" / "dist"
+    status, output = stream([sys.executable, "scripts/wheel.py", fetch.host_platform(), build, "--out", out, "--check"])
+    if status:
+        return status, 0, 0, 0
+    (wheel,) = out.glob("*.whl")
+    status, output = stream([sys.executable, "scripts/run_package_tests.py", wheel, *(word for version in versions for word in ("--duckdb", version)),
+                             "--junit", out, *(["--", *arguments] if arguments else [])])
+    match = re.search(r"^package: (\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)
+    return (status, *map(int, match.groups())) if match else (status or 1, 0, 0, 0)
+
+
 def parsed(words):
     """Build folder, versions, suites and what goes to pytest."""
     arguments = []
@@ -99,9 +115,9 @@ def parsed(words):
         versions.append(words[at + 1])
         words = words[:at] + words[at + 2:]
     known = list(fetch.duckdbs())
-    if not words or any(word not in ("unit", "sql", "python") for word in words[1:]) or not set(versions) <= set(known):
+    if not words or any(word not in SUITES for word in words[1:]) or not set(versions) <= set(known):
         raise SystemExit(__doc__.strip())
-    return pathlib.Path(words[0]).resolve(), versions or known, words[1:] or ["unit", "sql", "python"], arguments
+    return pathlib.Path(words[0]).resolve(), versions or known, words[1:] or SUITES, arguments
 
 
 def main():
@@ -115,6 +131,8 @@ def main():
         if "python" in suites:
             runs.append((f"python, DuckDB {version}",
                          lambda version=version: python(build, version, version == versions[0], arguments)))
+    if "package" in suites:
+        runs.append(("package", lambda: package(build, versions, arguments)))
     lines = []
     passed = failed = skipped = 0
     for name, run in runs:

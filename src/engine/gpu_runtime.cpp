@@ -58,7 +58,16 @@ std::vector<std::string> PluginFolders(const GpuOptions &options) {
 		return {given};
 	}
 	auto own = OwnFolder();
-	return {own + "/vibespatial", own};
+	// In a build and in the Python package the plug-in is beside the folders of the DuckDB versions
+	std::vector<std::string> folders {own + "/vibespatial", own, own.substr(0, own.rfind('/')) + "/vibespatial"};
+	// INSTALL copies the extension alone: a plug-in of the Python package stays there
+	for (auto &packages : PackageFolders()) {
+		auto folder = packages + "/vibespatial/extensions/vibespatial";
+		if (Exists(folder)) {
+			folders.push_back(std::move(folder));
+		}
+	}
+	return folders;
 }
 
 std::string FindPlugin(const GpuOptions &options, std::string &folder, std::string &why_not) {

@@ -959,7 +959,9 @@ void FindScans(LogicalOperator &op, ColumnBinding column, const F &found) {
 		break;
 	case LogicalOperatorType::LOGICAL_GET: {
 		auto &get = op.Cast<LogicalGet>();
-		if (column.table_index != get.table_index || !get.function.filter_pushdown) {
+		// A scan that knows no expressions, that of an Arrow table for one, fails on them even where they are optional
+		if (column.table_index != get.table_index || !get.function.filter_pushdown ||
+		    !get.function.pushdown_expression) {
 			return;
 		}
 		auto &column_ids = get.GetColumnIds();

@@ -1,0 +1,27 @@
+"""Exact and fast spatial SQL for DuckDB, with GeoPandas on both ends.
+
+>>> import vibespatial
+>>> con = vibespatial.connect()
+>>> con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone()
+(4.0,)
+
+`connect` opens a database with the extension loaded, `load` loads it into a connection that is there. `register` makes a GeoDataFrame a
+view, `to_geopandas` makes a GeoDataFrame of a relation or a query; after `connect` or `load`, `con.sql("FROM gdf")` reads a GeoDataFrame
+that is in scope. `python -m vibespatial info` says what is installed, which GPU is seen, and what is missing.
+"""
+
+from ._extension import UnsupportedDuckDB, connect, extension_path, load, supported_versions
+from ._frames import example, register, to_geopandas
+from ._version import __version__
+
+__all__ = [
+    "UnsupportedDuckDB",
+    "__version__",
+    "connect",
+    "example",
+    "extension_path",
+    "load",
+    "register",
+    "supported_versions",
+    "to_geopandas",
+]

@@ -1,0 +1,5 @@
+"""python -m vibespatial: info, warm, demo."""
+
+from ._commands import main
+
+raise SystemExit(main())
