@@ -66,7 +66,7 @@ install: ## put the extension and its GPU plug-in where LOAD vibespatial finds t
 		&& echo "installed: start duckdb with -unsigned, then LOAD vibespatial"
 
 .PHONY: bundle
-bundle: all ## make a folder and tarball that run on a bare machine, with every version of DuckDB (PLATFORM=..., BUNDLE_PYTHON=cp312 adds DuckDB's Python modules)
+bundle: all ## make a folder and tarballs that run on a bare machine, one of what is shared and one for each version of DuckDB (PLATFORM=..., BUNDLE_PYTHON=cp312 adds DuckDB's Python modules)
 	@scripts/bundle.sh $(PLATFORM) $(BUILD) $(DUCKDB)
 
 .PHONY: wheel

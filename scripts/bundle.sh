@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the extensions, the DuckDB shell, the tests and the data into one folder and a tarball of it.
+# Puts the extensions, the DuckDB shell, the tests and the data into one folder and tarballs of it.
 # usage: bundle.sh PLATFORM BUILD_FOLDER DUCKDB_VERSION...
 # BUNDLE_PYTHON=cp312 adds DuckDB's Python modules of these versions for that Python, in python/v1.5.5 and so on.
 set -euo pipefail
@@ -8,9 +8,9 @@ platform=$1 build=$2
 versions=("${@:3}")
 cd "$(dirname "$0")/.."
 bundle=build/bundle/$platform
-tarball=build/bundle/vibespatial-$platform.tar.xz
+tarballs=build/bundle/vibespatial-$platform
 
-rm -rf "$bundle" "$tarball"
+rm -rf "$bundle" "$tarballs"*.tar.xz
 mkdir -p "$bundle/test"
 for version in "${versions[@]}"; do
 	mkdir -p "$bundle/v$version/test"
@@ -47,5 +47,25 @@ cp -r data "$bundle/data"
 cp LICENSE "$bundle/"
 cp scripts/bundle_run.sh "$bundle/run.sh"
 chmod +x "$bundle/run.sh"
-XZ_OPT="-T0 -3" tar cJf "$tarball" -C build/bundle --transform "s,^$platform,vibespatial-$platform," "$platform"
-echo "$bundle, $tarball ($(du -m "$tarball" | cut -f1) MiB)"
+# One tarball of what all versions share and one for each version, which unpack into one folder: what is needed can be sent alone.
+# Packed hard, as a machine to send to may take little.
+filter=()
+if [ "$platform" = linux_amd64 ]; then
+	filter=(--x86)
+fi
+pack() {
+	local tarball=$1
+	shift
+	tar cf - -C build/bundle --transform "s,^$platform,vibespatial-$platform,S" "$@" |
+		xz -T0 --block-size=64MiB "${filter[@]}" --lzma2=preset=6,dict=64MiB >"$tarball"
+	echo "$tarball ($(du -m "$tarball" | cut -f1) MiB)"
+}
+echo "$bundle"
+pack "$tarballs.tar.xz" --exclude="$platform/v[0-9]*" --exclude="$platform/python/*" "$platform"
+for version in "${versions[@]}"; do
+	parts=("$platform/v$version")
+	if [ -d "$bundle/python/v$version" ]; then
+		parts+=("$platform/python/v$version")
+	fi
+	pack "$tarballs-v$version.tar.xz" "${parts[@]}"
+done

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import fetch
+import run_tests
 from conftest import ROOT
 
 
@@ -125,3 +126,7 @@ def test_hello_world_of_the_descriptor(con):
     assert results[4] == [(100.0,)]
     (plan,) = con.execute("EXPLAIN (FORMAT json) SELECT count(*) FROM points JOIN cells ON ST_Within(points.geom, cells.geom)").fetchall()
     assert "VIBE_SPATIAL_JOIN" in plan[1]
+
+
+def test_files_that_run_once_are_there():
+    assert all((ROOT / "test" / "python" / name).exists() for name in run_tests.ONCE)
