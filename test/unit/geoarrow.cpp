@@ -128,9 +128,11 @@ GeoArrowType TypeOf(GeometryType kind) {
 
 TEST_CASE("WKB into every native encoding and back is the same, byte for byte", "[geoarrow]") {
 	for (auto &type : AllTypes()) {
-		INFO("type " << int(type.kind) << " vertex type " << int(type.vertex_type) << " interleaved " << type.interleaved);
-		const std::vector<std::string> rows = {Sample(type.kind, type.vertex_type), "", Empty(type.kind, type.vertex_type),
-		                                       Sample(type.kind, type.vertex_type), ""};
+		INFO("type " << int(type.kind) << " vertex type " << int(type.vertex_type) << " interleaved "
+		             << type.interleaved);
+		const std::vector<std::string> rows = {Sample(type.kind, type.vertex_type), "",
+		                                       Empty(type.kind, type.vertex_type), Sample(type.kind, type.vertex_type),
+		                                       ""};
 		Memory memory(type, rows);
 		REQUIRE(Read(memory.column, 0, rows.size()) == rows);
 		REQUIRE(Read(memory.column, 2, 2) == std::vector<std::string>(rows.begin() + 2, rows.begin() + 4));
@@ -226,7 +228,8 @@ TEST_CASE("Offsets and lengths that do not fit are refused", "[geoarrow]") {
 TEST_CASE("NULL inside of a geometry is refused", "[geoarrow]") {
 	const uint8_t none[16] = {};
 	Memory memory(TypeOf(GeometryType::MULTIPOLYGON), {Sample(GeometryType::MULTIPOLYGON, 0)});
-	for (auto array : {&memory.column.list[1], &memory.column.list[2], &memory.column.vertices, &memory.column.leaf[1]}) {
+	for (auto array :
+	     {&memory.column.list[1], &memory.column.list[2], &memory.column.vertices, &memory.column.leaf[1]}) {
 		array->validity = none;
 		REQUIRE_THROWS_WITH(Read(memory.column, 0, 1), Contains("NULL among the"));
 		array->validity = nullptr;

@@ -171,9 +171,10 @@ void PopulateSchema(DuckDBArrowSchemaHolder &holder, ArrowSchema &schema, const 
 		    EncodingName(native), SETTING);
 	}
 	if (native.Levels() > 0 && options.arrow_offset_size == ArrowOffsetSize::LARGE) {
-		throw InvalidInputException("%s: native GeoArrow has offsets of 32 bits. Run SET arrow_large_buffer_size = false, or SET "
-		                            "%s = 'wkb'.",
-		                            EncodingName(native), SETTING);
+		throw InvalidInputException(
+		    "%s: native GeoArrow has offsets of 32 bits. Run SET arrow_large_buffer_size = false, or SET "
+		    "%s = 'wkb'.",
+		    EncodingName(native), SETTING);
 	}
 	ArrowSchemaMetadata metadata;
 	metadata.AddOption(ArrowSchemaMetadata::ARROW_EXTENSION_NAME,
@@ -288,7 +289,7 @@ struct VibeGeoArrow {
 		                      "it as such, with the CRS. The encoding is a constant: point, linestring, polygon, "
 		                      "multipoint, multilinestring or "
 		                      "multipolygon, then _z, _m or _zm for the dimensions, then _interleaved.")
-		    .Category("formats")
+		    .Category("conversion")
 		    .Example("vibe_geoarrow('POINT (1 2)'::GEOMETRY, 'point')", "{'x': 1.0, 'y': 2.0}")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}, {"encoding", LogicalType::VARCHAR}}, LogicalType::GEOMETRY(),
 		              Execute, SetBindByValue<SettleTypes>)
