@@ -7,6 +7,8 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/common/extension_type_info.hpp"
+#include "duckdb/common/types/arrow_aux_data.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/common/types/geometry.hpp"
 #include "duckdb/common/vector_operations/binary_executor.hpp"
@@ -40,6 +42,7 @@
 
 #ifdef VIBESPATIAL_DUCKDB_2
 #include "duckdb/common/clustered_aggregate.hpp"
+#include "duckdb/common/vector/array_vector.hpp"
 #include "duckdb/common/vector/constant_vector.hpp"
 #include "duckdb/common/vector/flat_vector.hpp"
 #include "duckdb/common/vector/list_vector.hpp"
@@ -573,6 +576,53 @@ inline Vector &StructField(Vector &structs, idx_t field) {
 #endif
 }
 
+inline Vector &ArrayChild(Vector &arrays) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	return ArrayVector::GetChildMutable(arrays);
+#else
+	return ArrayVector::GetEntry(arrays);
+#endif
+}
+
+inline ValidityMask &MutableValidity(Vector &vector) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	return FlatVector::ValidityMutable(vector);
+#else
+	return FlatVector::Validity(vector);
+#endif
+}
+
+inline void ToUnified(Vector &vector, idx_t count, UnifiedVectorFormat &format) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	vector.ToUnifiedFormat(format);
+#else
+	vector.ToUnifiedFormat(count, format);
+#endif
+}
+
+//! The record batch that a vector points into; nullptr where it is none of an Arrow scan
+inline const ArrowArray *BatchOf(Vector &vector) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	auto &buffer = vector.GetBufferRef();
+	if (buffer && buffer->GetAuxiliaryData()) {
+		for (auto &holder : buffer->GetAuxiliaryData()->data) {
+			auto arrow = dynamic_cast<ArrowAuxiliaryData *>(holder.get());
+			if (arrow && arrow->arrow_array) {
+				return &arrow->arrow_array->arrow_array;
+			}
+		}
+	}
+#else
+	auto buffer = vector.GetBuffer();
+	auto holder = buffer ? buffer->GetAuxiliaryData() : nullptr;
+	if (holder && holder->type == VectorAuxiliaryDataType::ARROW_AUXILIARY) {
+		auto &arrow = holder->Cast<ArrowAuxiliaryData>().arrow_array;
+		return arrow ? &arrow->arrow_array : nullptr;
+	}
+#endif
+	return nullptr;
+}
+
 //! Sets the number of rows of a chunk, and since 2.0 that of its vectors
 inline void SetRowCount(DataChunk &chunk, idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -659,6 +709,15 @@ inline LogicalType WithAlias(LogicalType type, const string &alias) {
 	return type.WithAlias(alias);
 #else
 	type.SetAlias(alias);
+	return type;
+#endif
+}
+
+inline LogicalType WithExtensionInfo(LogicalType type, unique_ptr<ExtensionTypeInfo> info) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	return type.WithExtensionInfo(std::move(info));
+#else
+	type.SetExtensionInfo(std::move(info));
 	return type;
 #endif
 }

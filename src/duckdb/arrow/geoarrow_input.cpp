@@ -2,8 +2,8 @@
 
 #include "duckdb/common/arrow/arrow_type_extension.hpp"
 #include "duckdb/common/arrow/schema_metadata.hpp"
-#include "duckdb/common/types/arrow_aux_data.hpp"
 #include "duckdb/common/types/geometry.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/function/table/arrow.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/wkb_output.hpp"
@@ -162,17 +162,11 @@ void PutPlace(ClientContext &, Vector &source, Vector &result, idx_t count) {
 	}
 	reference<Vector> doubles = source;
 	while (doubles.get().GetType().id() == LogicalTypeId::ARRAY) {
-		doubles = ArrayVector::GetEntry(doubles.get());
+		doubles = ArrayChild(doubles.get());
 	}
-	auto buffer = doubles.get().GetBuffer();
-	auto auxiliary = buffer ? buffer->GetAuxiliaryData() : nullptr;
-	Place place {nullptr, nullptr, BITS};
-	if (auxiliary && auxiliary->type == VectorAuxiliaryDataType::ARROW_AUXILIARY) {
-		place.address = FlatVector::GetData(doubles.get());
-		place.batch = &auxiliary->Cast<ArrowAuxiliaryData>().arrow_array->arrow_array;
-	}
+	const Place place {FlatVector::GetData(doubles.get()), BatchOf(doubles.get()), BITS};
 	static_assert(sizeof(Place) <= STANDARD_VECTOR_SIZE * sizeof(double), "a vector has room for a place");
-	memcpy(FlatVector::GetData(result), &place, sizeof(place));
+	memcpy(MutableData<double>(result), &place, sizeof(place));
 }
 
 using put_place_t = void (*)(ClientContext &, Vector &, Vector &, idx_t);
@@ -297,7 +291,7 @@ void FindColumns(const ArrowArray &array, const GeoArrowType &type, const Place 
 void Convert(const FoundColumn &found, Vector &result, idx_t count) {
 	auto &column = found.column;
 	auto &validity = FlatVector::Validity(result);
-	auto strings = FlatVector::GetData<string_t>(result);
+	auto strings = MutableData<string_t>(result);
 	const auto is_valid = [&](size_t i) { return validity.RowIsValid(i); };
 	if (column.type.kind == Kind::POINT) {
 		vibespatial::CheckGeoArrowPoints(column, found.first, count, is_valid);
@@ -336,8 +330,8 @@ void Convert(const FoundColumn &found, Vector &result, idx_t count) {
 //! Whether two columns that are not the same memory hold the same geometries all the same, such as EMPTY ones only
 bool HasSameRows(const FoundColumn &left, const FoundColumn &right, const Vector &result, idx_t count) {
 	Vector a(result.GetType(), count), b(result.GetType(), count);
-	FlatVector::Validity(a).Initialize(FlatVector::Validity(result));
-	FlatVector::Validity(b).Initialize(FlatVector::Validity(result));
+	MutableValidity(a).Copy(FlatVector::Validity(result), count);
+	MutableValidity(b).Copy(FlatVector::Validity(result), count);
 	try {
 		Convert(left, a, count);
 		Convert(right, b, count);
@@ -359,7 +353,7 @@ void ArrowToGeometry(ClientContext &, Vector &source, Vector &result, idx_t coun
 		return;
 	}
 	Place place;
-	memcpy(&place, FlatVector::GetData(ArrayVector::GetEntry(source)), sizeof(place));
+	memcpy(&place, FlatVector::GetData(ArrayChild(source)), sizeof(place));
 	GeoArrowType type;
 	type.kind = KIND;
 	type.box = BOX;
@@ -384,6 +378,7 @@ void ArrowToGeometry(ClientContext &, Vector &source, Vector &result, idx_t coun
 			}
 		}
 		Convert(found[0], result, count);
+		SetRowCount(result, count);
 	} catch (const GeometryError &error) {
 		throw InvalidInputException("GeoArrow: %s", error.what());
 	}
@@ -419,13 +414,14 @@ unique_ptr<ArrowType> TextArrowType(ClientContext &context, const ArrowSchema &s
 
 void TextToGeometry(ClientContext &, Vector &source, Vector &result, idx_t count) {
 	auto texts = FlatVector::GetData<string_t>(source);
-	auto strings = FlatVector::GetData<string_t>(result);
+	auto strings = MutableData<string_t>(result);
 	auto &validity = FlatVector::Validity(result);
 	for (idx_t i = 0; i < count; i++) {
 		if (validity.RowIsValid(i)) {
 			Geometry::FromString(texts[i], strings[i], result, true);
 		}
 	}
+	SetRowCount(result, count);
 }
 
 //! Registers one name, unless another extension has it

@@ -3,8 +3,8 @@
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/arrow/arrow_type_extension.hpp"
 #include "duckdb/common/arrow/schema_metadata.hpp"
-#include "duckdb/common/extension_type_info.hpp"
 #include "duckdb/common/types/geometry_crs.hpp"
+#include "duckdb/compat.hpp"
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/function_builder.hpp"
 #include "duckdb/main/config.hpp"
@@ -107,10 +107,7 @@ LogicalType ColumnType(const LogicalType &geometry, const GeoArrowType &type) {
 	if (GeoType::HasCRS(geometry)) {
 		info->properties[CRS] = Value(GeoType::GetCRS(geometry).GetDefinition());
 	}
-	auto result = StorageType(type);
-	result.SetAlias(ColumnTypeName(type));
-	result.SetExtensionInfo(std::move(info));
-	return result;
+	return WithExtensionInfo(WithAlias(StorageType(type), ColumnTypeName(type)), std::move(info));
 }
 
 //! The GEOMETRY that a type was made of
@@ -173,6 +170,12 @@ void PopulateSchema(DuckDBArrowSchemaHolder &holder, ArrowSchema &schema, const 
 		    "or SET %s = 'wkb'.",
 		    EncodingName(native), SETTING);
 	}
+	if (native.Levels() > 0 && options.arrow_offset_size == ArrowOffsetSize::LARGE) {
+		throw InvalidInputException(
+		    "%s: native GeoArrow has offsets of 32 bits. Run SET arrow_large_buffer_size = false, or SET "
+		    "%s = 'wkb'.",
+		    EncodingName(native), SETTING);
+	}
 	ArrowSchemaMetadata metadata;
 	metadata.AddOption(ArrowSchemaMetadata::ARROW_EXTENSION_NAME,
 	                   string("geoarrow.") + KIND_NAMES[uint8_t(native.kind) - 1]);
@@ -186,7 +189,7 @@ void PopulateSchema(DuckDBArrowSchemaHolder &holder, ArrowSchema &schema, const 
 	const char *const names[] = {parts, lists, "polygons"};
 	reference<ArrowSchema> at = schema;
 	for (auto level = native.Levels(); level > 0; level--) {
-		at.get().format = options.arrow_offset_size == ArrowOffsetSize::LARGE ? "+L" : "+l";
+		at.get().format = "+l";
 		at = AddChildren(holder, at.get(), {names[level - 1]});
 	}
 	const string axes = AXES[native.vertex_type];
@@ -212,7 +215,7 @@ static_assert(sizeof(GeoArrowSpan) == sizeof(list_entry_t), "spans are DuckDB's 
 
 void WriteRows(const GeoArrowType &type, Vector &source, Vector &result, idx_t count) {
 	UnifiedVectorFormat format;
-	source.ToUnifiedFormat(count, format);
+	ToUnified(source, count, format);
 	auto rows = UnifiedVectorFormat::GetData<string_t>(format);
 	GeoArrowWriter writer(type);
 	for (idx_t i = 0; i < count; i++) {
@@ -227,18 +230,18 @@ void WriteRows(const GeoArrowType &type, Vector &source, Vector &result, idx_t c
 		const auto below = writer.Counts().below[level];
 		ListVector::Reserve(at.get(), below);
 		ListVector::SetListSize(at.get(), below);
-		target.spans[level] = reinterpret_cast<GeoArrowSpan *>(FlatVector::GetData<list_entry_t>(at.get()));
-		at = ListVector::GetEntry(at.get());
+		target.spans[level] = reinterpret_cast<GeoArrowSpan *>(MutableData<list_entry_t>(at.get()));
+		at = ListChild(at.get());
 	}
 	for (uint32_t axis = 0; axis < type.Width(); axis++) {
 		if (type.interleaved) {
-			target.axis[axis] = FlatVector::GetData<double>(ArrayVector::GetEntry(at.get())) + axis;
+			target.axis[axis] = MutableData<double>(ArrayChild(at.get())) + axis;
 		} else {
-			target.axis[axis] = FlatVector::GetData<double>(*StructVector::GetEntries(at.get())[axis]);
+			target.axis[axis] = MutableData<double>(StructField(at.get(), axis));
 		}
 	}
 	target.step = type.interleaved ? type.Width() : 1;
-	auto &validity = FlatVector::Validity(result);
+	auto &validity = MutableValidity(result);
 	for (idx_t i = 0; i < count; i++) {
 		const auto row = format.sel->get_index(i);
 		if (format.validity.RowIsValid(row)) {
@@ -256,8 +259,8 @@ void WriteRows(const GeoArrowType &type, Vector &source, Vector &result, idx_t c
 //===----------------------------------------------------------------------===//
 
 struct VibeGeoArrow {
-	static unique_ptr<FunctionData> Bind(ClientContext &context, ScalarFunction &bound_function,
-	                                     vector<unique_ptr<Expression>> &arguments) {
+	static void SettleTypes(ClientContext &context, BoundFunction &function,
+	                        const vector<unique_ptr<Expression>> &arguments) {
 		if (arguments[1]->HasParameter()) {
 			throw ParameterNotResolvedException();
 		}
@@ -266,13 +269,13 @@ struct VibeGeoArrow {
 		}
 		auto encoding = ExpressionExecutor::EvaluateScalar(context, *arguments[1]);
 		if (encoding.IsNull()) {
-			throw BinderException(*arguments[1], "%s: the encoding must not be NULL", FUNCTION);
+			return;
 		}
-		auto geometry = arguments[0]->return_type.id() == LogicalTypeId::GEOMETRY ? arguments[0]->return_type
-		                                                                          : LogicalType::GEOMETRY();
-		bound_function.arguments[0] = geometry;
-		bound_function.return_type = GeoArrowColumnType(geometry, StringValue::Get(encoding));
-		return nullptr;
+		auto &type = ReturnTypeOf(*arguments[0]);
+		if (type.id() == LogicalTypeId::GEOMETRY) {
+			ArgumentTypesOf(function)[0] = type;
+		}
+		ResultTypeOf(function) = GeoArrowColumnType(ArgumentTypesOf(function)[0], encoding.ToString());
 	}
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		GeometryToGeoArrow(args.data[0], result, args.size());
@@ -286,10 +289,10 @@ struct VibeGeoArrow {
 		                      "it as such, with the CRS. The encoding is a constant: point, linestring, polygon, "
 		                      "multipoint, multilinestring or "
 		                      "multipolygon, then _z, _m or _zm for the dimensions, then _interleaved.")
-		    .Category("formats")
+		    .Category("conversion")
 		    .Example("vibe_geoarrow('POINT (1 2)'::GEOMETRY, 'point')", "{'x': 1.0, 'y': 2.0}")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}, {"encoding", LogicalType::VARCHAR}}, LogicalType::GEOMETRY(),
-		              Execute, [](ScalarFunction &function) { function.bind = Bind; })
+		              Execute, SetBindByValues<SettleTypes>)
 		    .Register(loader);
 	}
 };
@@ -344,7 +347,7 @@ void EncodeResult(PlannerExtensionInput &input, BoundStatement &statement) {
 			error.Throw();
 		}
 		call->SetAlias(statement.names[i]);
-		statement.types[i] = call->return_type;
+		statement.types[i] = ReturnTypeOf(*call);
 		columns.push_back(std::move(call));
 	}
 	auto projection = make_uniq<LogicalProjection>(input.binder.GenerateTableIndex(), std::move(columns));

@@ -968,6 +968,11 @@ void FindScans(LogicalOperator &op, ColumnBinding column, const F &found) {
 		if (column.column_index >= column_ids.size() || column_ids[column.column_index].IsVirtualColumn()) {
 			return;
 		}
+		// A scan of Arrow data hands its filters on to a library that knows no geometries
+		if (get.function.supports_pushdown_type &&
+		    !get.function.supports_pushdown_type(*get.bind_data, column_ids[column.column_index].GetPrimaryIndex())) {
+			return;
+		}
 		get.ResolveOperatorTypes();
 		auto bindings = get.GetColumnBindings();
 		for (idx_t i = 0; i < bindings.size(); i++) {
