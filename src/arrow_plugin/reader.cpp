@@ -296,7 +296,11 @@ private:
 	}
 
 	Status Export(int64_t part, int64_t parts, ArrowArray &result) const {
-		const auto begin = last->num_rows() * part / parts, end = last->num_rows() * (part + 1) / parts;
+		auto begin = last->num_rows() * part / parts, end = last->num_rows() * (part + 1) / parts;
+		if (begin == end) {
+			// Consumers take an array without rows to have no offset either
+			begin = end = 0;
+		}
 		arrow::FieldVector fields;
 		arrow::ArrayVector arrays;
 		for (size_t i = 0; i < wanted.size(); i++) {
