@@ -266,8 +266,7 @@ private:
 		alone.push_back(expr.Copy());
 		SpatialCondition spatial;
 		if (expr.IsVolatile() || !SpatialCondition::Take(context, tables, alone, spatial) || spatial.left_limit ||
-		    spatial.right_limit || spatial.condition.EmptyIsNear() ||
-		    !spatial.right->IsFoldable()) {
+		    spatial.right_limit || spatial.condition.EmptyIsNear() || !spatial.right->IsFoldable()) {
 			return {};
 		}
 		ColumnBox result;
@@ -281,7 +280,7 @@ private:
 		auto &wkb = StringValue::Get(value);
 		auto &condition = spatial.condition;
 		result.box = condition.Reach({const_data_ptr_cast(wkb.data()), NumericCast<uint32_t>(wkb.size())},
-		                           condition.limit_from == vibespatial::JoinLimit::CONSTANT ? condition.limit : 0);
+		                             condition.limit_from == vibespatial::JoinLimit::CONSTANT ? condition.limit : 0);
 		// A constant with NaN among its coordinates has no box that could be trusted
 		if (!(result.box.min_x <= result.box.max_x) || !(result.box.min_y <= result.box.max_y)) {
 			return {};
