@@ -149,8 +149,12 @@ bool Covering::Find(ClientContext &context, LogicalGet &get, idx_t position, Cov
 
 idx_t Covering::Read(LogicalGet &get) const {
 	auto &ids = get.GetMutableColumnIds();
+	// A scan can give a field alone, which is not the struct
+	auto is_struct = [&](const ColumnIndex &id) {
+		return !id.IsVirtualColumn() && !id.IsPushdownExtract() && id.GetPrimaryIndex() == column;
+	};
 	idx_t position = 0;
-	while (position < ids.size() && (ids[position].IsVirtualColumn() || ids[position].GetPrimaryIndex() != column)) {
+	while (position < ids.size() && !is_struct(ids[position])) {
 		position++;
 	}
 	if (position == ids.size()) {
