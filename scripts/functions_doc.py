@@ -71,7 +71,7 @@ def section(name, overloads, aliases):
         parameters = [f"{parameter} {kind}" for parameter, kind in zip(overload["parameters"], overload["parameter_types"])]
         if overload["categories"] in (["relation"], ["arrow"]):
             # after the relations and k come the named ones, in no order
-            named = len(parameters) - {"vibe_knn": 3, "vibe_dissolve": 1, "vibe_read_arrow": 1}.get(name, 2)
+            named = len(parameters) - {"vibe_knn": 3, "vibe_dissolve": 1, "vibe_read_arrow": 1, "vibe_read_geoparquet": 1}.get(name, 2)
             parameters = parameters[:-named] + sorted(text.replace(" ", " := ", 1) for text in parameters[-named:])
         parameters = ", ".join(parameters)
         kind = "ENUM" if overload["return_type"] == "ANY" else overload["return_type"]

@@ -796,9 +796,8 @@ inline unique_ptr<TableFilter> MakeOptionalFilter(const vector<FieldLimit> &limi
 #else
 	auto all = make_uniq<ConjunctionAndFilter>();
 	for (auto &limit : limits) {
-		all->child_filters.push_back(
-		    make_uniq<StructFilter>(limit.field, StructType::GetChildName(type, limit.field),
-		                            make_uniq<ConstantFilter>(limit.comparison, limit.value)));
+		all->child_filters.push_back(make_uniq<StructFilter>(limit.field, StructType::GetChildName(type, limit.field),
+		                                                     make_uniq<ConstantFilter>(limit.comparison, limit.value)));
 	}
 	return make_uniq<OptionalFilter>(std::move(all));
 #endif

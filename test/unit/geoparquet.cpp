@@ -33,12 +33,13 @@ TEST_CASE("GeoParquet: encodings, CRS and coverings", "[geoparquet]") {
 }
 
 TEST_CASE("GeoParquet: a covering that is not understood is none", "[geoparquet]") {
-	for (auto covering :
-	     {R"(1)", R"({})", R"({"bbox": []})", R"({"bbox": {}})", R"({"bbox": {"xmin": ["b", "x"]}})",
-	      R"({"bbox": {"xmin": ["b", "w"], "ymin": ["b", "s"], "xmax": ["b", "e"], "ymax": ["other", "n"]}})",
-	      R"({"bbox": {"xmin": ["b", "w"], "ymin": ["b", "s"], "xmax": ["b", "e"], "ymax": ["b", 1]}})",
-	      R"({"bbox": {"xmin": ["b"], "ymin": ["b"], "xmax": ["b"], "ymax": ["b"]}})",
-	      R"({"bbox": {"xmin": ["a", "b", "w"], "ymin": ["a", "b", "s"], "xmax": ["a", "b", "e"], "ymax": ["a", "b", "n"]}})"}) {
+	for (
+	    auto covering :
+	    {R"(1)", R"({})", R"({"bbox": []})", R"({"bbox": {}})", R"({"bbox": {"xmin": ["b", "x"]}})",
+	     R"({"bbox": {"xmin": ["b", "w"], "ymin": ["b", "s"], "xmax": ["b", "e"], "ymax": ["other", "n"]}})",
+	     R"({"bbox": {"xmin": ["b", "w"], "ymin": ["b", "s"], "xmax": ["b", "e"], "ymax": ["b", 1]}})",
+	     R"({"bbox": {"xmin": ["b"], "ymin": ["b"], "xmax": ["b"], "ymax": ["b"]}})",
+	     R"({"bbox": {"xmin": ["a", "b", "w"], "ymin": ["a", "b", "s"], "xmax": ["a", "b", "e"], "ymax": ["a", "b", "n"]}})"}) {
 		auto columns = Read(std::string(R"({"columns": {"g": {"encoding": "WKB", "covering": )") + covering + "}}}");
 		REQUIRE(columns.size() == 1);
 		CHECK(columns[0].box_column.empty());

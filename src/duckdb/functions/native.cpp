@@ -98,9 +98,12 @@ struct FromNative {
 
 	static GeometryType ParseEncoding(const string &text) {
 		static const std::pair<const char *, GeometryType> NAMES[] = {
-		    {"point", GeometryType::POINT},           {"linestring", GeometryType::LINESTRING},
-		    {"polygon", GeometryType::POLYGON},       {"multipoint", GeometryType::MULTIPOINT},
-		    {"multilinestring", GeometryType::MULTILINESTRING}, {"multipolygon", GeometryType::MULTIPOLYGON}};
+		    {"point", GeometryType::POINT},
+		    {"linestring", GeometryType::LINESTRING},
+		    {"polygon", GeometryType::POLYGON},
+		    {"multipoint", GeometryType::MULTIPOINT},
+		    {"multilinestring", GeometryType::MULTILINESTRING},
+		    {"multipolygon", GeometryType::MULTIPOLYGON}};
 		for (auto &entry : NAMES) {
 			if (StringUtil::CIEquals(text, entry.first)) {
 				return entry.second;
@@ -175,9 +178,10 @@ struct FromNative {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction(NAME, "The geometry of a value in one of GeoParquet's and GeoArrow's native encodings, by its name: "
-		                  "structs of x and y, and lists of them. With a third argument it is in that coordinate "
-		                  "reference system.")
+		SqlFunction(NAME,
+		            "The geometry of a value in one of GeoParquet's and GeoArrow's native encodings, by its name: "
+		            "structs of x and y, and lists of them. With a third argument it is in that coordinate "
+		            "reference system.")
 		    .Category("conversion")
 		    .Example("vibe_from_native([{'x': 1.0, 'y': 2.0}, {'x': 3.0, 'y': 4.0}], 'linestring')",
 		             "LINESTRING (1 2, 3 4)")

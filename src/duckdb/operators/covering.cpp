@@ -149,8 +149,12 @@ bool Covering::Find(ClientContext &context, LogicalGet &get, idx_t position, Cov
 
 idx_t Covering::Read(LogicalGet &get) const {
 	auto &ids = get.GetMutableColumnIds();
+	// A scan can give a field alone, which is not the struct
+	auto is_struct = [&](const ColumnIndex &id) {
+		return !id.IsVirtualColumn() && !id.IsPushdownExtract() && id.GetPrimaryIndex() == column;
+	};
 	idx_t position = 0;
-	while (position < ids.size() && (ids[position].IsVirtualColumn() || ids[position].GetPrimaryIndex() != column)) {
+	while (position < ids.size() && !is_struct(ids[position])) {
 		position++;
 	}
 	if (position == ids.size()) {
@@ -266,8 +270,7 @@ private:
 		alone.push_back(expr.Copy());
 		SpatialCondition spatial;
 		if (expr.IsVolatile() || !SpatialCondition::Take(context, tables, alone, spatial) || spatial.left_limit ||
-		    spatial.right_limit || spatial.condition.EmptyIsNear() ||
-		    !spatial.right->IsFoldable()) {
+		    spatial.right_limit || spatial.condition.EmptyIsNear() || !spatial.right->IsFoldable()) {
 			return {};
 		}
 		ColumnBox result;
@@ -281,7 +284,7 @@ private:
 		auto &wkb = StringValue::Get(value);
 		auto &condition = spatial.condition;
 		result.box = condition.Reach({const_data_ptr_cast(wkb.data()), NumericCast<uint32_t>(wkb.size())},
-		                           condition.limit_from == vibespatial::JoinLimit::CONSTANT ? condition.limit : 0);
+		                             condition.limit_from == vibespatial::JoinLimit::CONSTANT ? condition.limit : 0);
 		// A constant with NaN among its coordinates has no box that could be trusted
 		if (!(result.box.min_x <= result.box.max_x) || !(result.box.min_y <= result.box.max_y)) {
 			return {};

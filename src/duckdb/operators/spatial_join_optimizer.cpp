@@ -1021,7 +1021,8 @@ void PushBoxes(ClientContext &context, LogicalOperator &op) {
 		if (!get.dynamic_filters) {
 			get.dynamic_filters = make_shared_ptr<DynamicTableFilterSet>();
 		}
-		ProbeScan scan {get.dynamic_filters, ProjectionIndex(position), get.GetColumnType(get.GetColumnIds()[position]), {}, {}};
+		ProbeScan scan {
+		    get.dynamic_filters, ProjectionIndex(position), get.GetColumnType(get.GetColumnIds()[position]), {}, {}};
 		if (GetRewrites(context) && Covering::Find(context, get, position, scan.covering)) {
 			scan.covering_index = scan.covering.Read(get);
 		}
@@ -1046,8 +1047,7 @@ void PushConstantBoxes(ClientContext &context, LogicalOperator &op) {
 	if (op.type == LogicalOperatorType::LOGICAL_FILTER) {
 		auto &input = *op.children[0];
 		for (auto &entry : BoxesOfFilter(context, input, op.expressions)) {
-			FindScans(input, entry.column,
-			          [&](LogicalGet &get, idx_t position) { push(get, position, entry.box); });
+			FindScans(input, entry.column, [&](LogicalGet &get, idx_t position) { push(get, position, entry.box); });
 		}
 	} else if (op.type == LogicalOperatorType::LOGICAL_GET) {
 		auto &get = op.Cast<LogicalGet>();

@@ -20,9 +20,10 @@ void RequireSame(const string &function, const string &path, const GeoParquetFil
                  const vibespatial::GeoParquetColumn &first) {
 	auto column = file.Find(first.name);
 	if (column && column->encoding != first.encoding) {
-		throw BinderException("%s: column \"%s\" is encoded as %s in '%s', but as %s in the first file: read them apart, "
-		                      "and unite the rows by UNION ALL",
-		                      function, first.name, column->encoding, path, first.encoding);
+		throw BinderException(
+		    "%s: column \"%s\" is encoded as %s in '%s', but as %s in the first file: read them apart, "
+		    "and unite the rows by UNION ALL",
+		    function, first.name, column->encoding, path, first.encoding);
 	}
 }
 
@@ -85,11 +86,13 @@ void RegisterReadGeoParquet(ExtensionLoader &loader) {
 	function.bind_replace = BindReadGeoParquet;
 	for (auto name : PASSED_ON) {
 		AddNamedParameter(function, name,
-		                  string(name) == "filename" ? LogicalType(LogicalType::ANY) : LogicalType(LogicalType::BOOLEAN));
+		                  string(name) == "filename" ? LogicalType(LogicalType::ANY)
+		                                             : LogicalType(LogicalType::BOOLEAN));
 	}
 	RegisterRelationFunction(
 	    loader, std::move(function), {"path"},
-	    "The rows of GeoParquet files as read_parquet gives them, where columns in a native encoding (point, linestring, "
+	    "The rows of GeoParquet files as read_parquet gives them, where columns in a native encoding (point, "
+	    "linestring, "
 	    "polygon, multi..) are GEOMETRY too. `path` is a file, a pattern or a list of them; union_by_name, filename, "
 	    "file_row_number and hive_partitioning are those of read_parquet.",
 	    {"count(*) FROM vibe_read_geoparquet('data/cities.parquet')"});
