@@ -2,8 +2,8 @@
 
 >>> import vibespatial
 >>> con = vibespatial.connect()
->>> con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone()
-(4.0,)
+>>> con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchall()
+[(4.0,)]
 
 `connect` opens a database with the extension loaded, `load` loads it into a connection that is there. `register` makes a GeoDataFrame a
 view, `to_geopandas` makes a GeoDataFrame of a relation or a query; after `connect` or `load`, `con.sql("FROM gdf")` reads a GeoDataFrame

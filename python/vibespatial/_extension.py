@@ -41,10 +41,14 @@ def _choose(version: str) -> pathlib.Path:
     )
 
 
+def _ask(con: duckdb.DuckDBPyConnection, query: str) -> Any:
+    """One value, asked on a connection of its own: a result that is still being fetched from this one stays whole."""
+    with con.cursor() as cursor:
+        return cursor.execute(query).fetchall()[0][0]
+
+
 def _running(con: duckdb.DuckDBPyConnection) -> str:
-    row = con.execute("SELECT library_version FROM pragma_version()").fetchone()
-    assert row is not None
-    return str(row[0])
+    return str(_ask(con, "SELECT library_version FROM pragma_version()"))
 
 
 def extension_path(version: Optional[str] = None) -> pathlib.Path:
@@ -56,8 +60,7 @@ def extension_path(version: Optional[str] = None) -> pathlib.Path:
 
 
 def _is_loaded(con: duckdb.DuckDBPyConnection) -> bool:
-    row = con.execute("SELECT count(*) FROM duckdb_extensions() WHERE extension_name = 'vibespatial' AND loaded").fetchone()
-    return row is not None and row[0] > 0
+    return bool(_ask(con, "SELECT count(*) > 0 FROM duckdb_extensions() WHERE extension_name = 'vibespatial' AND loaded"))
 
 
 def load(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -47,13 +47,13 @@ def test_signed_installed_and_loaded(tmp_path, key, repository):
     with pytest.raises(duckdb.Error):
         con.execute("LOAD vibespatial")
     con.execute("LOAD vibespatial FROM vibe")
-    assert con.execute("SELECT current_setting('allow_unsigned_extensions')").fetchone() == (False,)
-    assert con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchone() == (4.0,)
+    assert con.execute("SELECT current_setting('allow_unsigned_extensions')").fetchall() == [(False,)]
+    assert con.execute("SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))'::GEOMETRY)").fetchall() == [(4.0,)]
     assert vibespatial.load(con) is con
     # The plug-in stays in the package and is found there
     plugin = vibespatial.extension_path().parent.parent / "vibespatial" / "libvibespatial_cuda.so"
     if plugin.exists():
-        assert con.execute("SELECT path FROM vibe_gpu_info() WHERE component = 'plug-in'").fetchone() == (str(plugin),)
+        assert con.execute("SELECT path FROM vibe_gpu_info() WHERE component = 'plug-in'").fetchall() == [(str(plugin),)]
 
 
 def test_a_signature_of_another_key_is_refused(tmp_path, repository):
