@@ -49,9 +49,9 @@
 #include "duckdb/common/vector/string_vector.hpp"
 #include "duckdb/common/vector/struct_vector.hpp"
 #include "duckdb/common/vector_operations/variadic_executor.hpp"
+#include "duckdb/function/function_binder.hpp"
 #include "duckdb/planner/column_binding_map.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
-#include "duckdb/planner/filter/struct_filter.hpp"
 #include "duckdb/planner/filter/table_filter_functions.hpp"
 #include "duckdb/planner/table_filter_set.hpp"
 #else
@@ -780,14 +780,22 @@ struct FieldLimit {
 };
 
 //! A filter of one column, a struct, that need not be run for the rows to be right: all limits are kept
-inline unique_ptr<TableFilter> MakeOptionalFilter(const vector<FieldLimit> &limits, const LogicalType &type) {
+inline unique_ptr<TableFilter> MakeOptionalFilter(ClientContext &context, const vector<FieldLimit> &limits,
+                                                  const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	unique_ptr<Expression> all;
-	BoundReferenceExpression column(type, 0ULL);
 	for (auto &limit : limits) {
-		LegacyStructFilter filter(limit.field, Identifier(),
-		                          ExpressionFilter::CreateComparisonFilter(limit.comparison, limit.value));
-		auto term = filter.ToExpression(column);
+		vector<unique_ptr<Expression>> arguments;
+		arguments.push_back(make_uniq<BoundReferenceExpression>(type, 0ULL));
+		arguments.push_back(
+		    make_uniq<BoundConstantExpression>(Value(NameOf(StructType::GetChildName(type, limit.field)))));
+		ErrorData error;
+		auto field = FunctionBinder(context).BindScalarFunction(Identifier(DEFAULT_SCHEMA), "struct_extract",
+		                                                        std::move(arguments), error);
+		if (!field) {
+			error.Throw();
+		}
+		auto term = MakeComparison(limit.comparison, std::move(field), make_uniq<BoundConstantExpression>(limit.value));
 		all = all ? make_uniq_base<Expression, BoundConjunctionExpression>(ExpressionType::CONJUNCTION_AND,
 		                                                                   std::move(all), std::move(term))
 		          : std::move(term);

@@ -185,7 +185,7 @@ idx_t Covering::Read(LogicalGet &get) const {
 	return position;
 }
 
-unique_ptr<TableFilter> Covering::Filter(const vibe::Box &box) const {
+unique_ptr<TableFilter> Covering::Filter(ClientContext &context, const vibe::Box &box) const {
 	vector<FieldLimit> limits;
 	auto add = [&](idx_t side, ExpressionType comparison, double limit, bool up) {
 		auto rounded = OutwardFloat(limit, up);
@@ -197,7 +197,7 @@ unique_ptr<TableFilter> Covering::Filter(const vibe::Box &box) const {
 	add(1, ExpressionType::COMPARE_LESSTHANOREQUALTO, box.max_y, true);
 	add(2, ExpressionType::COMPARE_GREATERTHANOREQUALTO, box.min_x, false);
 	add(3, ExpressionType::COMPARE_GREATERTHANOREQUALTO, box.min_y, false);
-	return MakeOptionalFilter(limits, type);
+	return MakeOptionalFilter(context, limits, type);
 }
 
 bool IsGeometryColumn(const Expression &expr, ColumnBinding &column) {

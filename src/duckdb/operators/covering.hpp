@@ -28,7 +28,7 @@ struct Covering {
 	//! Has the scan read the struct, which need not come out of it. Returns its place among the columns that are read.
 	idx_t Read(LogicalGet &get) const;
 	//! Leaves out row groups where no geometry has a box that meets this one, and no single rows
-	unique_ptr<TableFilter> Filter(const vibe::Box &box) const;
+	unique_ptr<TableFilter> Filter(ClientContext &context, const vibe::Box &box) const;
 };
 
 //! Whether an expression is a column of geometries as it is, or made of a native one

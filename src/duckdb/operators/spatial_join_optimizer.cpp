@@ -1041,7 +1041,7 @@ void PushConstantBoxes(ClientContext &context, LogicalOperator &op) {
 		Covering covering;
 		if (Covering::Find(context, get, position, covering)) {
 			auto position_of_boxes = covering.Read(get);
-			PushFilter(get, position_of_boxes, covering.Filter(box));
+			PushFilter(get, position_of_boxes, covering.Filter(context, box));
 		}
 	};
 	if (op.type == LogicalOperatorType::LOGICAL_FILTER) {
