@@ -23,6 +23,7 @@ target_link_options(vibespatial_arrow PRIVATE -Wl,--gc-sections -Wl,--exclude-li
 # No path of this machine in it: the extension finds libarrow and opens it first
 set_target_properties(vibespatial_arrow PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${arrow_folder} SKIP_BUILD_RPATH ON
 		LINK_FLAGS_RELEASE -s)
+vibespatial_link_older(vibespatial_arrow)
 
 # ---- its unit tests: a program of their own, since nothing else may need libarrow to start
 if(VIBESPATIAL_TESTS)

@@ -120,6 +120,15 @@ def machine(path):
         return int.from_bytes(file.read(20)[18:20], "little")
 
 
+def licenses(platform, plugins):
+    """The licences of what the wheel has of others: DuckDB in the extension, and the libraries beside the GPU plug-in."""
+    found = {f"duckdb-{version}": fetch.prefix(platform, version) / "LICENSE" for version in fetch.duckdbs()}
+    if (plugins / "libvibespatial_cuda.so").exists():
+        for path in sorted(fetch.unpacked("cuda", platform).glob("*.dist-info/licenses/LICENSE")):
+            found[path.parent.parent.name.removesuffix(".dist-info")] = path
+    return {name: path for name, path in found.items() if path.is_file()}
+
+
 def contents(build, platform):
     """What goes into the wheel: the name there, and the file or the bytes."""
     found = {}
@@ -228,6 +237,8 @@ def make(platform, build, out):
     entries[f"{info}/METADATA"] = metadata(extensions(build, platform))
     entries[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: vibespatial\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n".encode()
     entries[f"{info}/licenses/LICENSE"] = ROOT / "LICENSE"
+    for owner, path in licenses(platform, build / "vibespatial").items():
+        entries[f"{info}/licenses/{owner}/LICENSE"] = path
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob(f"vibespatial-*_{name}.whl"):
         old.unlink()

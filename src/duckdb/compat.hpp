@@ -324,9 +324,8 @@ inline unique_ptr<FunctionData> NoBindData(ClientContext &) {
 template <settle_types_t SETTLE, make_bind_data_t MAKE = NoBindData>
 void SetBind(ScalarFunction &function) {
 #ifdef VIBESPATIAL_DUCKDB_2
-	function.SetResolveTypesCallback([](ResolveScalarFunctionTypesInput &input) {
-		SETTLE(input.GetBoundFunction(), input.GetArguments());
-	});
+	function.SetResolveTypesCallback(
+	    [](ResolveScalarFunctionTypesInput &input) { SETTLE(input.GetBoundFunction(), input.GetArguments()); });
 	function.SetBindCallback([](BindScalarFunctionInput &input) { return MAKE(input.GetClientContext()); });
 #else
 	function.bind = [](ClientContext &context, ScalarFunction &bound, vector<unique_ptr<Expression>> &arguments) {
@@ -902,7 +901,8 @@ public:
 	virtual InsertionOrderPreservingMap<string> Report(GlobalSourceState &gstate) const = 0;
 
 #ifndef VIBESPATIAL_DUCKDB_2
-	InsertionOrderPreservingMap<string> ExtraSourceParams(GlobalSourceState &gstate, LocalSourceState &) const override {
+	InsertionOrderPreservingMap<string> ExtraSourceParams(GlobalSourceState &gstate,
+	                                                      LocalSourceState &) const override {
 		return Report(gstate);
 	}
 #endif

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -37,26 +36,13 @@ bool IsFolder(const std::string &path) {
 	return stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-//! The folder of the file that this code is in
-std::string OwnFolder() {
-	static const char here = 0;
-	Dl_info info;
-	char path[PATH_MAX];
-	if (!dladdr(&here, &info) || !info.dli_fname || !realpath(info.dli_fname, path)) {
-		return "";
-	}
-	std::string file = path;
-	return file.substr(0, file.rfind('/'));
-}
-
 std::string FindPlugin(std::string &why_not) {
 	std::vector<std::string> folders;
 	auto given = Variable("VIBESPATIAL_ARROW_FOLDER");
 	if (!given.empty()) {
 		folders = {given};
 	} else {
-		auto own = OwnFolder();
-		folders = {own + "/vibespatial", own};
+		folders = PluginFolders();
 	}
 	std::string searched;
 	for (auto &folder : folders) {

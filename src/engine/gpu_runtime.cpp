@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <cstdlib>
 #include <system_error>
 #include <thread>
@@ -37,19 +36,7 @@ std::string Variable(const char *name) {
 	return value ? value : "";
 }
 
-//! The folder of the file that this code is in: the extension, or the program that it was linked into
-std::string OwnFolder() {
-	static const char here = 0;
-	Dl_info info;
-	char path[PATH_MAX];
-	if (!dladdr(&here, &info) || !info.dli_fname || !realpath(info.dli_fname, path)) {
-		return "";
-	}
-	std::string file = path;
-	return file.substr(0, file.rfind('/'));
-}
-
-std::vector<std::string> PluginFolders(const GpuOptions &options) {
+std::vector<std::string> GpuFolders(const GpuOptions &options) {
 	if (!options.folder.empty()) {
 		return {options.folder};
 	}
@@ -57,22 +44,12 @@ std::vector<std::string> PluginFolders(const GpuOptions &options) {
 	if (!given.empty()) {
 		return {given};
 	}
-	auto own = OwnFolder();
-	// In a build and in the Python package the plug-in is beside the folders of the DuckDB versions
-	std::vector<std::string> folders {own + "/vibespatial", own, own.substr(0, own.rfind('/')) + "/vibespatial"};
-	// INSTALL copies the extension alone: a plug-in of the Python package stays there
-	for (auto &packages : PackageFolders()) {
-		auto folder = packages + "/vibespatial/extensions/vibespatial";
-		if (Exists(folder)) {
-			folders.push_back(std::move(folder));
-		}
-	}
-	return folders;
+	return PluginFolders();
 }
 
 std::string FindPlugin(const GpuOptions &options, std::string &folder, std::string &why_not) {
 	std::string searched;
-	for (auto &candidate : PluginFolders(options)) {
+	for (auto &candidate : GpuFolders(options)) {
 		auto path = candidate + "/" + PLUGIN;
 		if (Exists(path)) {
 			folder = candidate;

@@ -1,9 +1,12 @@
 #include "engine/library_folders.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fstream>
 #include <glob.h>
+#include <unistd.h>
 
 namespace vibespatial {
 
@@ -58,6 +61,32 @@ std::vector<std::string> PackageFolders() {
 		if (!root.empty()) {
 			AddMatches(root + "/lib/python3*/site-packages", result);
 			AddMatches(root + "/lib/python3*/dist-packages", result);
+		}
+	}
+	return result;
+}
+
+//! The folder of the file that this code is in: the extension, or the program that it was linked into
+static std::string OwnFolder() {
+	static const char here = 0;
+	Dl_info info;
+	char path[PATH_MAX];
+	if (!dladdr(&here, &info) || !info.dli_fname || !realpath(info.dli_fname, path)) {
+		return "";
+	}
+	std::string file = path;
+	return file.substr(0, file.rfind('/'));
+}
+
+std::vector<std::string> PluginFolders() {
+	auto own = OwnFolder();
+	// In the Python package plug-ins are beside the folders of the DuckDB versions
+	std::vector<std::string> result {own + "/vibespatial", own, own.substr(0, own.rfind('/')) + "/vibespatial"};
+	// INSTALL copies the extension alone: the plug-ins of the Python package stay there
+	for (auto &packages : PackageFolders()) {
+		auto folder = packages + "/vibespatial/extensions/vibespatial";
+		if (access(folder.c_str(), R_OK) == 0 && std::find(result.begin(), result.end(), folder) == result.end()) {
+			result.push_back(std::move(folder));
 		}
 	}
 	return result;

@@ -14,5 +14,7 @@ namespace vibespatial {
 std::vector<std::string> SplitFolders(const std::string &list);
 //! Where pip puts packages; first the folder that this very process has its modules from
 std::vector<std::string> PackageFolders();
+//! Where a plug-in may lie if nobody says where: beside the extension, beside the folder of its DuckDB version, in the Python package
+std::vector<std::string> PluginFolders();
 
 } // namespace vibespatial

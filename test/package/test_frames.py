@@ -237,3 +237,17 @@ def test_where_nobody_has_a_frame_the_methods_are_those_of_duckdb(con):
     assert not hasattr(space["method"], "__wrapped__")
     exec("error = None\ntry:\n    con.sql('SELEC')\nexcept Exception as problem:\n    error = problem", space)
     assert isinstance(space["error"], duckdb.ParserException)
+
+
+# ---- files of Arrow, by the plug-in of the wheel and the libarrow of pyarrow
+
+def test_an_arrow_file_is_read_by_the_plug_in_of_the_wheel(con, tmp_path):
+    if not (vibespatial.extension_path().parent.parent / "vibespatial" / "libvibespatial_arrow.so").exists():
+        pytest.skip("this wheel was built without the Arrow plug-in")
+    frame = geopandas.GeoDataFrame({"id": [1, 2, 3]}, geometry=[Point(1, 2), None, Point(3, 4)], crs="EPSG:3857")
+    table = pyarrow.table(frame.to_arrow(index=False, geometry_encoding="WKB"))
+    with pyarrow.ipc.new_file(tmp_path / "points.arrow", table.schema) as file:
+        file.write_table(table)
+    back = vibespatial.to_geopandas(f"FROM vibe_read_arrow('{tmp_path}/points.arrow') ORDER BY id", con)
+    assert back.crs == frame.crs and list(back["id"]) == [1, 2, 3]
+    assert back.geometry[0] == Point(1, 2) and back.geometry[1] is None

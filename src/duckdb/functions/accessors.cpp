@@ -393,15 +393,15 @@ struct ST_InteriorRingN {
 
 struct ST_NumInteriorRings {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		ExecuteOrNull<string_t, int32_t>(
-		    args.data[0], result, args.size(), [](const string_t &wkb) -> std::optional<int32_t> {
-			    vibespatial::WkbCursor cursor(WkbData(wkb), wkb.GetSize());
-			    if (cursor.TakeHeader().type != VibeType::POLYGON) {
-				    return std::nullopt;
-			    }
-			    const auto rings = NumericCast<int32_t>(cursor.TakeCount());
-			    return MaxValue(rings - 1, 0);
-		    });
+		ExecuteOrNull<string_t, int32_t>(args.data[0], result, args.size(),
+		                                 [](const string_t &wkb) -> std::optional<int32_t> {
+			                                 vibespatial::WkbCursor cursor(WkbData(wkb), wkb.GetSize());
+			                                 if (cursor.TakeHeader().type != VibeType::POLYGON) {
+				                                 return std::nullopt;
+			                                 }
+			                                 const auto rings = NumericCast<int32_t>(cursor.TakeCount());
+			                                 return MaxValue(rings - 1, 0);
+		                                 });
 	}
 
 	static void Register(ExtensionLoader &loader) {

@@ -261,16 +261,15 @@ struct GeometryAggregate {
 			FlatVector::SetNull(result, row, true);
 			return;
 		}
-		MutableData<string_t>(result)[row] =
-		    Make(Bound(input), result, [&](vector<vibespatial::WkbSlice> &members) {
-			    for (auto &frame : frames) {
-				    for (auto i = frame.start; i < frame.end; i++) {
-					    if (rows[i].data) {
-						    members.push_back(rows[i]);
-					    }
-				    }
-			    }
-		    });
+		MutableData<string_t>(result)[row] = Make(Bound(input), result, [&](vector<vibespatial::WkbSlice> &members) {
+			for (auto &frame : frames) {
+				for (auto i = frame.start; i < frame.end; i++) {
+					if (rows[i].data) {
+						members.push_back(rows[i]);
+					}
+				}
+			}
+		});
 	}
 
 	static AggregateFunction Function() {

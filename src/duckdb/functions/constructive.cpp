@@ -86,17 +86,17 @@ struct ST_Construct {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		vibespatial::GeometryBatch input;
 		vibespatial::GeometryBatch output;
-		ExecuteOrNull<string_t, string_t>(
-		    args.data[0], result, args.size(), [&](const string_t &wkb) -> std::optional<string_t> {
-			    input.Clear();
-			    output.Clear();
-			    vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
-			    CONSTRUCT(input, 0, output);
-			    if (!output.valid[0]) {
-				    return std::nullopt;
-			    }
-			    return EmitRow(result, output);
-		    });
+		ExecuteOrNull<string_t, string_t>(args.data[0], result, args.size(),
+		                                  [&](const string_t &wkb) -> std::optional<string_t> {
+			                                  input.Clear();
+			                                  output.Clear();
+			                                  vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
+			                                  CONSTRUCT(input, 0, output);
+			                                  if (!output.valid[0]) {
+				                                  return std::nullopt;
+			                                  }
+			                                  return EmitRow(result, output);
+		                                  });
 	}
 
 	static void Register(ExtensionLoader &loader, const string &name, const string &description, const string &geometry,

@@ -191,7 +191,8 @@ private:
 			filter.projection_map.push_back(ProjectionIndex(NumericCast<idx_t>(position)));
 		}
 		if (outputs.empty()) {
-			filter.projection_map.push_back(ProjectionIndex(bulk.columns.size())); // rows need a column to be counted by
+			filter.projection_map.push_back(
+			    ProjectionIndex(bulk.columns.size())); // rows need a column to be counted by
 		}
 	}
 

@@ -559,8 +559,7 @@ void BulkBatch::Emit(idx_t number, DataChunk &output) {
 			if (call.is_null[first + i]) {
 				FlatVector::SetNull(vector, i, true);
 			} else if (!call.geometries.empty()) {
-				MutableData<string_t>(vector)[i] =
-				    StringVector::AddStringOrBlob(vector, call.geometries[first + i]);
+				MutableData<string_t>(vector)[i] = StringVector::AddStringOrBlob(vector, call.geometries[first + i]);
 			}
 		}
 	}

@@ -8,9 +8,9 @@
 
 namespace duckdb {
 
-LogicalKnn::LogicalKnn(TableIndex table_index, uint64_t k, double max_distance, vector<unique_ptr<Expression>> left_columns,
-                       vector<unique_ptr<Expression>> right_columns, unique_ptr<LogicalOperator> left,
-                       unique_ptr<LogicalOperator> right)
+LogicalKnn::LogicalKnn(TableIndex table_index, uint64_t k, double max_distance,
+                       vector<unique_ptr<Expression>> left_columns, vector<unique_ptr<Expression>> right_columns,
+                       unique_ptr<LogicalOperator> left, unique_ptr<LogicalOperator> right)
     : table_index(table_index), k(k), max_distance(max_distance), left_count(left_columns.size()) {
 	expressions = std::move(left_columns);
 	for (auto &column : right_columns) {

@@ -287,9 +287,8 @@ private:
 		(arguments.push_back(std::move(args)), ...);
 		ErrorData error;
 		const bool is_operator = name == "+";
-		auto result =
-		    FunctionBinder(context).BindScalarFunction(Identifier(DEFAULT_SCHEMA), Identifier(name), std::move(arguments),
-		                                               error, is_operator);
+		auto result = FunctionBinder(context).BindScalarFunction(Identifier(DEFAULT_SCHEMA), Identifier(name),
+		                                                         std::move(arguments), error, is_operator);
 		if (error.HasError()) {
 			error.Throw();
 		}

@@ -66,7 +66,8 @@ bool IsGeometryFunction(const Expression &expr, idx_t arguments) {
 		return false;
 	}
 	auto &function = expr.Cast<BoundFunctionExpression>();
-	return ChildrenOf(function).size() == arguments && ReturnTypeOf(*ChildrenOf(function)[0]).id() == LogicalTypeId::GEOMETRY &&
+	return ChildrenOf(function).size() == arguments &&
+	       ReturnTypeOf(*ChildrenOf(function)[0]).id() == LogicalTypeId::GEOMETRY &&
 	       ReturnTypeOf(*ChildrenOf(function)[1]).id() == LogicalTypeId::GEOMETRY;
 }
 
@@ -370,7 +371,8 @@ private:
 
 	JoinSide SideOf(Expression &expr) const {
 		if (tables.constants_are_right && expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT &&
-		    ReturnTypeOf(expr).id() == LogicalTypeId::GEOMETRY && !ValueOf(expr.Cast<BoundConstantExpression>()).IsNull()) {
+		    ReturnTypeOf(expr).id() == LogicalTypeId::GEOMETRY &&
+		    !ValueOf(expr.Cast<BoundConstantExpression>()).IsNull()) {
 			return JoinSide::RIGHT;
 		}
 		return JoinSide::GetJoinSide(expr, tables.left, tables.right);

@@ -498,7 +498,8 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 		arguments.push_back(make_uniq<BoundConstantExpression>(BoxValue(box, scan.type)));
 		FunctionBinder binder(context);
 		ErrorData error;
-		auto expr = binder.BindScalarFunction(Identifier(DEFAULT_SCHEMA), "st_intersects_extent", std::move(arguments), error);
+		auto expr =
+		    binder.BindScalarFunction(Identifier(DEFAULT_SCHEMA), "st_intersects_extent", std::move(arguments), error);
 		if (error.HasError()) {
 			error.Throw();
 		}

@@ -17,8 +17,8 @@ vector<unique_ptr<Expression>> ColumnsOf(RelationArgument &relation) {
 	vector<unique_ptr<Expression>> result;
 	auto add = [&](idx_t column) {
 		auto &bound = relation.bound;
-		result.push_back(
-		    make_uniq<BoundColumnRefExpression>(Identifier(relation.names[column]), bound.types[column], bindings[column]));
+		result.push_back(make_uniq<BoundColumnRefExpression>(Identifier(relation.names[column]), bound.types[column],
+		                                                     bindings[column]));
 	};
 	add(relation.geometry);
 	for (auto column : relation.columns) {
