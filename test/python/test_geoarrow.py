@@ -184,12 +184,12 @@ def test_columns_that_share_buffers(con):
     other = pa.ListArray.from_arrays(store.offsets, pa.StructArray.from_arrays([y, x], fields=list(store.type.value_type)), type=store.type)
     both = pa.table({"a": lines, "b": with_storage(lines, other)})
     con.register("two", both)
-    assert con.execute("SELECT count(*) FROM two WHERE ST_AsWKB(ST_FlipCoordinates(a)) <> ST_AsWKB(b)").fetchone() == (0,)
-    assert con.execute("SELECT count(*) FROM two WHERE ST_AsWKB(b) <> ST_AsWKB(a)").fetchone()[0] > 3000
+    assert con.execute("SELECT count(*) FROM two WHERE ST_AsWKB(ST_FlipCoordinates(a)) <> ST_AsWKB(b)").fetchall()[0] == (0,)
+    assert con.execute("SELECT count(*) FROM two WHERE ST_AsWKB(b) <> ST_AsWKB(a)").fetchall()[0][0] > 3000
     # other offsets over the same coordinates cannot be told from the first ones
     halves = pa.ListArray.from_arrays(pa.array([0] + [2] * n, pa.int32()), store.values, type=store.type)
     con.register("two", pa.table({"a": lines, "b": with_storage(lines, halves)}))
-    assert con.execute("SELECT sum(ST_NPoints(b)) FROM two").fetchone() == (2,)
+    assert con.execute("SELECT sum(ST_NPoints(b)) FROM two").fetchall()[0] == (2,)
     with pytest.raises(duckdb.InvalidInputException, match="Copy one of them"):
         con.execute("SELECT sum(ST_NPoints(a)), sum(ST_NPoints(b)) FROM two")
     # unless they say the same
@@ -261,7 +261,7 @@ def test_crs(connect):
         for name, table in tables.items():
             with connect() as con:
                 con.register(name, table)
-                types.append(con.execute(f"SELECT typeof(g) FROM {name}").fetchone()[0])
+                types.append(con.execute(f"SELECT typeof(g) FROM {name}").fetchall()[0][0])
         assert types[0] == types[1]
         return types[0]
 
@@ -329,10 +329,10 @@ def test_in_queries(con):
     points = ga.point().from_geobuffers(None, x, y)
     table = pa.table({"i": np.arange(n), "g": points, "h": points, "x": x})
     con.register("points_table", table)
-    assert con.execute("SELECT sum(ST_X(g)), count(h) FROM points_table WHERE i % 3 = 0").fetchone() == (pytest.approx(x[::3].sum()), n // 3)
+    assert con.execute("SELECT sum(ST_X(g)), count(h) FROM points_table WHERE i % 3 = 0").fetchall()[0] == (pytest.approx(x[::3].sum()), n // 3)
     con.execute("CREATE TABLE kept AS SELECT h, x, i, g FROM points_table")
-    assert con.execute("SELECT count(*) FROM kept WHERE ST_X(g) = x AND ST_X(h) = x").fetchone() == (n,)
-    inside = con.execute("SELECT count(*) FROM points_table p, (SELECT ST_MakeEnvelope(0.25, 0.25, 0.5, 0.75) AS b) WHERE ST_Within(p.g, b)").fetchone()[0]
+    assert con.execute("SELECT count(*) FROM kept WHERE ST_X(g) = x AND ST_X(h) = x").fetchall()[0] == (n,)
+    inside = con.execute("SELECT count(*) FROM points_table p, (SELECT ST_MakeEnvelope(0.25, 0.25, 0.5, 0.75) AS b) WHERE ST_Within(p.g, b)").fetchall()[0][0]
     assert inside == np.count_nonzero((x > 0.25) & (x < 0.5) & (y > 0.25) & (y < 0.75))
 
 
@@ -422,7 +422,7 @@ def test_the_setting(con):
     con.execute("SET vibe_arrow_encoding = 'point_interleaved'")
     # statements that give no geometry are as they were
     con.execute("CREATE TABLE copy AS FROM places")
-    assert con.execute("SELECT typeof(g) FROM copy LIMIT 1").fetchone() == ("GEOMETRY",)
+    assert con.execute("SELECT typeof(g) FROM copy LIMIT 1").fetchall()[0] == ("GEOMETRY",)
     con.execute("INSERT INTO copy SELECT 7, ST_Point(7, 7)")
     assert con.execute("EXPLAIN SELECT g FROM copy").fetchall()
     con.execute("PREPARE q AS SELECT g FROM copy WHERE i = $1")
