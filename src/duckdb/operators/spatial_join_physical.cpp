@@ -21,6 +21,8 @@
 #include "duckdb/storage/temporary_memory_manager.hpp"
 #include "duckdb/wkb_output.hpp"
 
+#include <cmath>
+
 namespace duckdb {
 
 using vibespatial::JoinLimit;
@@ -485,6 +487,12 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 	}
 	if (op.condition.limit_from == JoinLimit::CONSTANT) {
 		box = vibe::Grow(box, op.condition.limit);
+	}
+	// DuckDB takes a box without end for an empty one
+	for (auto limit : {box.min_x, box.min_y, box.max_x, box.max_y}) {
+		if (!std::isfinite(limit)) {
+			return;
+		}
 	}
 	for (auto &scan : op.probe_scans) {
 		if (scan.covering_index.IsValid()) {
