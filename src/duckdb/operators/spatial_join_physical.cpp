@@ -511,6 +511,13 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 		if (error.HasError()) {
 			error.Throw();
 		}
+		// A cast that drops the CRS would hide the column from its statistics
+		for (auto &argument : ChildrenOf(expr->Cast<BoundFunctionExpression>())) {
+			if (IsCast(*argument)) {
+				auto geometry = std::move(CastChild(*argument));
+				argument = std::move(geometry);
+			}
+		}
 		scan.filters->PushFilter(op, scan.column_index, MakeOptionalFilter(std::move(expr), scan.type));
 	}
 }
