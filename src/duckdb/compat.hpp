@@ -387,6 +387,19 @@ void SetName(FUNCTION &function, const string &name) {
 #endif
 }
 
+//! Since 2.0 the names of parameters are part of a function; before, its description alone has them
+template <class FUNCTION>
+void NameParameters([[maybe_unused]] FUNCTION &function, [[maybe_unused]] const vector<string> &names) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	auto &signature = function.GetSignature();
+	for (idx_t i = 0; i < names.size() && i < signature.GetParameterCount(); i++) {
+		if (!signature.GetParameter(i).IsVariadic()) {
+			signature.GetParameter(i).SetName(Identifier(names[i]));
+		}
+	}
+#endif
+}
+
 //! Whether one of the functions has the same arguments
 inline bool HasOverload(const ScalarFunctionSet &set, const ScalarFunction &function) {
 	for (auto &existing : set.functions) {

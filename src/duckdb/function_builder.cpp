@@ -107,8 +107,9 @@ void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registe
 		SetExecute(function, [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
 			WithFunctionName(registered_name, [&]() { execute(args, state, result); });
 		});
-		set.AddFunction(function);
 		descriptions.push_back(Describe(parameters[i], registered_name));
+		NameParameters(function, descriptions.back().parameter_names);
+		set.AddFunction(function);
 	}
 	if (set.functions.empty()) {
 		return;
@@ -130,8 +131,9 @@ void SqlFunction::RegisterAggregates(ExtensionLoader &loader, const string &regi
 	for (idx_t i = 0; i < aggregates.size(); i++) {
 		auto function = aggregates[i];
 		SetName(function, registered_name);
-		set.AddFunction(std::move(function));
 		descriptions.push_back(Describe(parameters[i], registered_name));
+		NameParameters(function, descriptions.back().parameter_names);
+		set.AddFunction(std::move(function));
 	}
 	CreateAggregateFunctionInfo info(std::move(set));
 	info.descriptions = std::move(descriptions);

@@ -226,6 +226,7 @@ unique_ptr<TableRef> ReplaceByQuery(ClientContext &context, const string &functi
 void RegisterRelationFunction(ExtensionLoader &loader, TableFunction function, vector<string> parameter_names,
                               string description, vector<string> examples) {
 	FunctionDescription described;
+	NameParameters(function, parameter_names);
 	described.parameter_names = std::move(parameter_names);
 	// duckdb_functions() lists the named ones after the others, in this order
 	DescribeParameters(function, described);

@@ -93,6 +93,7 @@ void SqlTable::Register(ExtensionLoader &loader, make_rows_t make_rows) const {
 		described.categories = {"diagnostic"};
 		TableFunction function(described.parameter_types, Emit, Bind, Init);
 		function.function_info = shared;
+		NameParameters(function, described.parameter_names);
 		set.AddFunction(std::move(function));
 		descriptions.push_back(std::move(described));
 	}
