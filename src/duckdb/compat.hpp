@@ -4,7 +4,9 @@
 // What differs between the versions of DuckDB that the extension is built for, 1.5 and 2.0. The rest of src/duckdb is
 // written against the functions and names of this header and never asks for a version.
 //===----------------------------------------------------------------------===//
-#pragma once
+// It is precompiled: a guard holds where the header was written again since, which "#pragma once" does not see through.
+#ifndef VIBESPATIAL_COMPAT_HPP
+#define VIBESPATIAL_COMPAT_HPP
 
 #include "duckdb.hpp"
 #include "duckdb/common/extension_type_info.hpp"
@@ -248,6 +250,25 @@ inline bool HasMixedConditions([[maybe_unused]] const LogicalComparisonJoin &joi
 	}
 #endif
 	return false;
+}
+
+//! Calls `visit(expression, is_condition)` for the conditions of a join that compares, or for the sides of those that are
+//! comparisons
+template <class VISIT>
+void VisitConditions(LogicalComparisonJoin &join, VISIT &&visit) {
+	for (auto &condition : join.conditions) {
+#ifdef VIBESPATIAL_DUCKDB_2
+		if (!condition.IsComparison()) {
+			visit(condition.JoinExpressionReference(), true);
+			continue;
+		}
+		visit(condition.LeftReference(), false);
+		visit(condition.RightReference(), false);
+#else
+		visit(condition.left, false);
+		visit(condition.right, false);
+#endif
+	}
 }
 
 //! Whether it has one beside them
@@ -754,6 +775,20 @@ inline Value GeometryValue(const_data_ptr_t wkb, idx_t size, const LogicalType &
 #endif
 }
 
+//! Casts a value in place; false where that fails
+inline bool TryCast(Value &value, const LogicalType &type) {
+#ifdef VIBESPATIAL_DUCKDB_2
+	auto result = value.DefaultTryCastAs(type);
+	if (!result) {
+		return false;
+	}
+	value = std::move(*result);
+	return true;
+#else
+	return value.DefaultTryCastAs(type);
+#endif
+}
+
 //! "8GB" as a number; throws where it is none
 inline idx_t ParseBytes(const string &text) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -1031,3 +1066,5 @@ inline unique_ptr<BaseTableRef> TableOf(const QualifiedName &name) {
 }
 
 } // namespace duckdb
+
+#endif

@@ -335,7 +335,7 @@ void Register(DBConfig &config, GpuOptions &options, bool is_first) {
 	GpuOptions unused = options;
 	if (environment && *environment) {
 		Value text(environment);
-		if (!text.DefaultTryCastAs(value.type())) {
+		if (!TryCast(text, value.type())) {
 			throw InvalidInputException("%s = '%s': a number is wanted", SETTING::VARIABLE, environment);
 		}
 		value = text;

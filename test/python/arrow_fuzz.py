@@ -116,6 +116,10 @@ def main():
                 con.execute(query.format(f"vibe_read_arrow('{path}')")).fetchall()
                 counts["rows"] += 1
             except duckdb.InternalException as error:
+                # DuckDB 2.0 says so of its own casts of timestamps that are too large
+                if "__cast" in str(error) and "Timestamp" in str(error):
+                    counts["error"] += 1
+                    continue
                 print(f"case {number} of seed {seed}: {str(error)[:300]}")
                 return 1
             except (duckdb.Error, OverflowError) as error:

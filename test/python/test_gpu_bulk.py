@@ -89,10 +89,10 @@ def test_faults_of_constant_filters(process, fake, fault):  # noqa: F811
 def test_order_keeps_a_filter_on_the_cpu(process, fake):  # noqa: F811
     """In mode auto rows whose order can be seen are not taken out of it"""
     area = "ST_MakeEnvelope(2, 2, 8, 8)"
-    explain = f"EXPLAIN SELECT id FROM points WHERE ST_Within(g, {area})"
+    explain = f"EXPLAIN (FORMAT json) SELECT id FROM points WHERE ST_Within(g, {area})"
     load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0", explain, event("scalar_filter"),
-                            f"EXPLAIN SELECT count(id) FROM points WHERE ST_Within(g, {area})",
-                            f"EXPLAIN SELECT id FROM points WHERE ST_Within(g, {area}) ORDER BY id",
+                            f"EXPLAIN (FORMAT json) SELECT count(id) FROM points WHERE ST_Within(g, {area})",
+                            f"EXPLAIN (FORMAT json) SELECT id FROM points WHERE ST_Within(g, {area}) ORDER BY id",
                             "SET preserve_insertion_order = false", explain, VIBESPATIAL_GPU_FOLDER=str(fake))
     plain, logged, counted, ordered, _, any_order = results[len(TABLES) + 2:]
     assert "VIBE_SPATIAL_JOIN" not in plain[0][1] and "order" in logged[0][3]
@@ -231,9 +231,9 @@ def test_batches_without_room_are_halved(process, fake):  # noqa: F811
 
 
 def test_rows_stay_on_the_cpu_by_themselves(process, fake):  # noqa: F811
-    load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "EXPLAIN SELECT sum(ST_Area(g)) FROM shapes", event("scalar_rows"),
+    load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "EXPLAIN (FORMAT json) SELECT sum(ST_Area(g)) FROM shapes", event("scalar_rows"),
                             "SELECT threshold_rows, variants FROM vibe_kernels() WHERE kernel = 'scalar_rows'",
-                            "SET vibe_gpu_min_rows = 0", "EXPLAIN SELECT sum(ST_Area(g)) FROM shapes", VIBESPATIAL_GPU_FOLDER=str(fake))
+                            "SET vibe_gpu_min_rows = 0", "EXPLAIN (FORMAT json) SELECT sum(ST_Area(g)) FROM shapes", VIBESPATIAL_GPU_FOLDER=str(fake))
     plain, logged, kernel, _, asked = results[len(TABLES) + 1:]
     assert "VIBE_BULK" not in plain[0][1] and "VIBE_BULK" in asked[0][1]
     assert logged[0][:4] == ["cpu", "cpu", False, "4000 rows: the CPU is done sooner, however many there are"]
@@ -255,10 +255,10 @@ def test_errors_are_those_of_the_function(process, fake):  # noqa: F811
 
 
 def test_plan_of_pairs(process, fake):  # noqa: F811
-    load, results = process(*TABLES, "EXPLAIN SELECT sum(ST_Distance(g, h)) FROM points", event("scalar_pairs"),
-                            "SET vibe_execution_mode = 'gpu'", "EXPLAIN SELECT sum(ST_Distance(g, h)) FROM points",
-                            "EXPLAIN SELECT count(*) FROM points WHERE ST_Touches(g, h)",
-                            "EXPLAIN SELECT ST_Distance(ST_Point(3, 4), ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
+    load, results = process(*TABLES, "EXPLAIN (FORMAT json) SELECT sum(ST_Distance(g, h)) FROM points", event("scalar_pairs"),
+                            "SET vibe_execution_mode = 'gpu'", "EXPLAIN (FORMAT json) SELECT sum(ST_Distance(g, h)) FROM points",
+                            "EXPLAIN (FORMAT json) SELECT count(*) FROM points WHERE ST_Touches(g, h)",
+                            "EXPLAIN (FORMAT json) SELECT ST_Distance(ST_Point(3, 4), ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
     small, logged, _, projected, counted, constant = results[len(TABLES):]
     assert "VIBE_BULK" not in small[0][1] and "below the threshold of 300000" in logged[0][3]
     assert "VIBE_BULK" in projected[0][1] and "VIBE_BULK" in counted[0][1]

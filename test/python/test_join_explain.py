@@ -13,19 +13,20 @@ def operators(con, sql):
         for child in node.get("children", []):
             visit(child)
 
-    visit(plan)
+    # Since DuckDB 2.0 the operators stand beside the figures of the whole query
+    for root in plan.get("operator", [plan]):
+        visit(root)
     return found
 
 
 def join_of(con, sql):
-    (node,) = [node for node in operators(con, sql) if node.get("operator_name") == "VIBE_SPATIAL_JOIN"]
+    (node,) = [node for node in operators(con, sql) if node.get("extra_info", {}).get("Operator") == "VIBE_SPATIAL_JOIN"]
     return node["extra_info"]
 
 
 def scanned(con, sql, table):
-    (node,) = [node for node in operators(con, sql)
-               if node.get("operator_name", "").strip() == "SEQ_SCAN" and node["extra_info"]["Table"].endswith(table)]
-    return node["operator_cardinality"]
+    (node,) = [node for node in operators(con, sql) if node.get("extra_info", {}).get("Table", "").endswith(table)]
+    return node["operator_cardinality"] if "operator_cardinality" in node else node["intermediate_rows"]
 
 
 @pytest.fixture

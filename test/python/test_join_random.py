@@ -443,7 +443,7 @@ def test_random_joins(seed, extension, request, tmp_path):
     rng = random.Random(seed)
     beside = HAS_SPATIAL and seed % 4 == 3
     spatial_path = request.getfixturevalue("spatial_path") if beside else None
-    loads = [spatial_path, extension] if seed % 8 == 3 else [extension, spatial_path] if beside else [extension]
+    loads = [extension] if not beside else [spatial_path, extension] if seed % 8 == 3 else [extension, spatial_path]
     # Beside spatial the ST_ names mean GEOS in the nested loop: those only on data where it is exact.
     prefix = rng.choice(["ST_", "vibe_"]) if beside else "ST_"
     plain = beside and prefix == "ST_"

@@ -61,6 +61,10 @@ public:
 		for (auto &child : op.children) {
 			Operator(*child);
 		}
+		if (op.type == LogicalOperatorType::LOGICAL_COMPARISON_JOIN) {
+			VisitConditions(op.Cast<LogicalComparisonJoin>(),
+			                [&](unique_ptr<Expression> &expr, bool is_condition) { Visit(expr, is_condition); });
+		}
 		const bool is_condition =
 		    op.type == LogicalOperatorType::LOGICAL_FILTER || op.type == LogicalOperatorType::LOGICAL_ANY_JOIN;
 		LogicalOperatorVisitor::EnumerateExpressions(op,

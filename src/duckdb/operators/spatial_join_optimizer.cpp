@@ -220,6 +220,7 @@ private:
 
 	void Filter(unique_ptr<LogicalOperator> &op) {
 		auto &filter = op->Cast<LogicalFilter>();
+		FilterMark(filter);
 		if (IsSpatialJoin(*filter.children[0])) {
 			if (filter.expressions.empty() && !AsSpatialJoin(*filter.children[0]).aggregate) {
 				op = Project(std::move(filter.children[0]), filter.projection_map);
@@ -274,6 +275,45 @@ private:
 		filter.expressions.clear(); // it may still drop columns
 		if (projection_map.empty()) {
 			op = std::move(filter.children[0]);
+		}
+	}
+
+	//! Rows whose mark is true are those of a SEMI join, the others those of an ANTI join
+	void FilterMark(LogicalFilter &filter) {
+		if (!IsSpatialJoin(*filter.children[0]) || filter.projection_map.empty()) {
+			return;
+		}
+		auto &join = AsSpatialJoin(*filter.children[0]);
+		if (join.join_type != JoinType::MARK ||
+		    std::find(filter.projection_map.begin(), filter.projection_map.end(),
+		              ProjectionIndex(join.left_columns.size())) != filter.projection_map.end()) {
+			return;
+		}
+		auto is_mark = [&](const Expression &expr) {
+			return expr.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF &&
+			       BindingOf(expr.Cast<BoundColumnRefExpression>()).table_index == join.mark_index;
+		};
+		auto found = JoinType::MARK;
+		idx_t position = 0;
+		for (idx_t i = 0; i < filter.expressions.size(); i++) {
+			auto &expr = *filter.expressions[i];
+			bool is_not = expr.GetExpressionType() == ExpressionType::OPERATOR_NOT;
+			if (is_mark(is_not ? *ChildrenOf(expr.Cast<BoundOperatorExpression>())[0] : expr)) {
+				found = is_not ? JoinType::ANTI : JoinType::SEMI;
+				position = i;
+				continue;
+			}
+			bool reads_mark = false;
+			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+			    expr, [&](const BoundColumnRefExpression &column) { reads_mark |= is_mark(column); });
+			if (reads_mark) {
+				return;
+			}
+		}
+		if (found != JoinType::MARK) {
+			filter.expressions.erase_at(position);
+			join.join_type = found;
+			Finish(join);
 		}
 	}
 
