@@ -464,6 +464,9 @@ def test_native_keeps_the_order(native, tmp_path):
     native.execute("CREATE TABLE big AS SELECT i, ST_Point(i, -i) AS g FROM range(500000) r(i)")
     native.execute(f"COPY big TO '{tmp_path}/n.arrow' (FORMAT vibe_arrow, ENCODING 'native')")
     assert ipc.open_file(f"{tmp_path}/n.arrow").read_all().column("i").to_pylist() == list(range(500000))
+    native.execute(f"COPY big TO '{tmp_path}/n.arrow' (FORMAT vibe_arrow, ENCODING 'native', BATCH_SIZE 20480)")
+    reader = ipc.open_file(f"{tmp_path}/n.arrow")
+    assert max(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) == 20480
     assert rows_of(native, f"SELECT count(*) FROM vibe_read_arrow('{tmp_path}/n.arrow') WHERE ST_X(g) = i AND ST_Y(g) = -i") == [(500000,)]
 
 
@@ -526,7 +529,8 @@ def test_copy_keeps_the_order(connect, tmp_path, threads):
             con.execute(f"COPY big TO '{path}' (FORMAT vibe_arrow{options})")
             reader = ipc.open_file(str(path))
             assert reader.read_all().column("i").to_pylist() == list(range(1000000))
-            assert max(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) <= rows
+            sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+            assert max(sizes) <= rows and len(sizes) < 2 * 1000000 / rows + 2
         con.execute("SET preserve_insertion_order = false")
         con.execute(f"COPY big TO '{tmp_path}/other.arrow' (FORMAT vibe_arrow)")
         assert rows_of(con, f"SELECT count(*), sum(i), count(DISTINCT s) FROM vibe_read_arrow('{tmp_path}/other.arrow')") == \
@@ -611,6 +615,18 @@ def test_no_arrow_file(con, tmp_path, content, message):
     with pytest.raises((duckdb.IOException, duckdb.InvalidInputException), match=message) as raised:
         con.execute(f"FROM vibe_read_arrow('{path}')").fetchall()
     assert "x.arrow" in str(raised.value)
+
+
+def test_types_that_duckdb_has_not(con, tmp_path):
+    for array, message in ((pa.array([[]], pa.list_(pa.int32(), 0)), "column c has lists of 0 values"),
+                           (pa.array([[0] * 100001], pa.list_(pa.int8(), 100001)), "column c has lists of 100001 values"),
+                           (pa.array([None], pa.decimal128(5, 7)), "column c is a decimal of 5 digits with 7"),
+                           (pa.array([None], pa.decimal128(5, -2)), "column c is a decimal of 5 digits with -2"),
+                           (pa.array([None], pa.decimal256(60, 2)), "60")):
+        path = write(pa.table({"c": array}), tmp_path / "x.arrow")
+        with pytest.raises(duckdb.Error, match=message) as raised:
+            con.execute(f"FROM vibe_read_arrow('{path}')").fetchall()
+        assert "INTERNAL" not in str(raised.value)
 
 
 def test_files_that_are_not_there(con, tmp_path):

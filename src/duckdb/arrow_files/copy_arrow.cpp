@@ -38,7 +38,12 @@ struct CopyArrowData : public TableFunctionData {
 	//! The geometries whose native encoding is chosen once all rows are known
 	vector<idx_t> native_columns;
 	vibespatial::ArrowWriteOptions options;
-	idx_t batch_size = DEFAULT_BATCH_SIZE;
+	//! None where the user did not say it, or where DuckDB itself, since 2.0, gives batches that have it
+	optional_idx batch_size;
+
+	idx_t BatchSize() const {
+		return batch_size.IsValid() ? batch_size.GetIndex() : DEFAULT_BATCH_SIZE;
+	}
 };
 
 void CopyOptions(ClientContext &, CopyOptionsInput &input) {
@@ -111,11 +116,12 @@ unique_ptr<FunctionData> BindCopyArrow(ClientContext &context, CopyFunctionBindI
 		} else if (name == "encoding") {
 			encoding = StringUtil::Lower(StringValue::Get(SingleOption(name, values, LogicalType::VARCHAR)));
 		} else if (name == "row_group_size" || name == "batch_size") {
-			result->batch_size = UBigIntValue::Get(SingleOption(name, values, LogicalType::UBIGINT));
-			if (result->batch_size == 0 || result->batch_size >= MOST_BATCH_SIZE) {
+			auto batch_size = UBigIntValue::Get(SingleOption(name, values, LogicalType::UBIGINT));
+			if (batch_size == 0 || batch_size >= MOST_BATCH_SIZE) {
 				throw BinderException("COPY (FORMAT vibe_arrow): %s is at least 1 and below %d",
 				                      StringUtil::Upper(name), MOST_BATCH_SIZE);
 			}
+			result->batch_size = batch_size;
 		} else if (name == "stream") {
 			result->options.is_stream = BooleanValue::Get(SingleOption(name, values, LogicalType::BOOLEAN));
 		} else {
@@ -189,6 +195,8 @@ struct GeometryKinds {
 //! Rows that wait until all are known
 struct WaitingRows {
 	unique_ptr<ColumnDataCollection> rows;
+	//! They came as the rows of one batch
+	bool is_batch = false;
 	//! One for each native column
 	vector<GeometryKinds> kinds;
 
@@ -394,7 +402,7 @@ void Write(CopyArrowGlobal &global, const ArrowPiece &piece) {
 
 struct CopyArrowLocal : public LocalFunctionData {
 	CopyArrowLocal(ClientContext &context, const CopyArrowData &data)
-	    : maker(context, data.row_types, data.types, data.batch_size) {
+	    : maker(context, data.row_types, data.types, data.BatchSize()) {
 	}
 	BatchMaker maker;
 	WaitingRows waiting;
@@ -431,6 +439,14 @@ void CopyArrowCombine(ExecutionContext &, FunctionData &, GlobalFunctionData &gl
 	}
 }
 
+//! Rows that come as one batch are one, unless the user said otherwise
+idx_t BatchLimit(const CopyArrowData &data, bool is_batch, const ColumnDataCollection &rows) {
+	if (!is_batch || data.batch_size.IsValid()) {
+		return data.BatchSize();
+	}
+	return MaxValue<idx_t>(1, MinValue(rows.Count(), MOST_BATCH_SIZE - 1));
+}
+
 //! Chooses the encodings and writes the rows that waited for that
 void WriteWaiting(ClientContext &context, const CopyArrowData &data, CopyArrowGlobal &global) {
 	auto types = data.types;
@@ -443,18 +459,28 @@ void WriteWaiting(ClientContext &context, const CopyArrowData &data, CopyArrowGl
 		types[column] = GeoArrowColumnType(types[column], kinds.Encoding(data.names[column]));
 	}
 	OpenWriter(context, data, types, global);
-	BatchMaker maker(context, data.row_types, types, data.batch_size);
+	const auto limit_of = [&](const WaitingRows &waiting) { return BatchLimit(data, waiting.is_batch, *waiting.rows); };
 	const auto write = [&](ArrowArray &array) { Write(global, *Prepare(global, array)); };
+	unique_ptr<BatchMaker> maker;
 	for (auto &waiting : global.waiting) {
+		if (!maker) {
+			maker = make_uniq<BatchMaker>(context, data.row_types, types, limit_of(waiting));
+		}
 		for (auto &chunk : waiting.rows->Chunks()) {
 			if (context.IsInterrupted()) {
 				throw InterruptException();
 			}
-			maker.Append(chunk, write);
+			maker->Append(chunk, write);
+		}
+		if (waiting.is_batch) {
+			maker->Flush(write);
+			maker.reset();
 		}
 		waiting.rows.reset();
 	}
-	maker.Flush(write);
+	if (maker) {
+		maker->Flush(write);
+	}
 }
 
 void CopyArrowFinalize(ClientContext &context, FunctionData &bind_data, GlobalFunctionData &global_state) {
@@ -489,9 +515,10 @@ unique_ptr<PreparedBatchData> PrepareBatch(ClientContext &context, FunctionData 
 			result->waiting.Add(data, chunk);
 		}
 		result->waiting.rows = std::move(collection);
+		result->waiting.is_batch = true;
 		return std::move(result);
 	}
-	BatchMaker maker(context, data.row_types, data.types, data.batch_size);
+	BatchMaker maker(context, data.row_types, data.types, BatchLimit(data, true, *collection));
 	const auto keep = [&](ArrowArray &array) { result->pieces.push_back(Prepare(global, array)); };
 	for (auto &chunk : collection->Chunks()) {
 		maker.Append(chunk, keep);
@@ -517,7 +544,7 @@ void FlushBatch(ClientContext &, FunctionData &, GlobalFunctionData &global_stat
 using DesiredSize = std::invoke_result_t<copy_desired_batch_size_t, ClientContext &, FunctionData &>;
 
 DesiredSize DesiredBatchSize(ClientContext &, FunctionData &bind_data) {
-	return bind_data.Cast<CopyArrowData>().batch_size;
+	return bind_data.Cast<CopyArrowData>().BatchSize();
 }
 
 CopyFunctionExecutionMode ExecutionMode(bool preserve_insertion_order, bool supports_batch_index) {

@@ -110,6 +110,14 @@ void CheckSchema(const ArrowSchema &schema, const string &path) {
 		                                  "has 1 to 38 digits, and at most all of them after it",
 		                                  name, width, scale));
 	}
+	int size;
+	if (sscanf(schema.format, "w:%d", &size) == 1 && size < 0) {
+		ThrowFileError(path, StringUtil::Format("column %s has values of %d bytes", name, size));
+	}
+	if (sscanf(schema.format, "+w:%d", &size) == 1 && (size < 1 || size > int(ArrayType::MAX_ARRAY_SIZE))) {
+		ThrowFileError(path, StringUtil::Format("column %s has lists of %d values each; DuckDB has arrays of 1 to %d",
+		                                        name, size, int(ArrayType::MAX_ARRAY_SIZE)));
+	}
 	for (int64_t i = 0; i < schema.n_children; i++) {
 		CheckSchema(*schema.children[i], path);
 	}
