@@ -546,6 +546,7 @@ void RegisterReadArrow(ExtensionLoader &loader) {
 
 		FunctionDescription description;
 		description.parameter_names = {"files"};
+		NameParameters(function, description.parameter_names);
 		DescribeParameters(function, description);
 		description.description =
 		    "The rows of Arrow files: the IPC file and stream formats and Feather V2, plain or compressed by zstd or "
