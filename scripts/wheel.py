@@ -120,9 +120,9 @@ def machine(path):
         return int.from_bytes(file.read(20)[18:20], "little")
 
 
-def licenses(platform, plugins):
+def licenses(platform, versions, plugins):
     """The licences of what the wheel has of others: DuckDB in the extension, and the libraries beside the GPU plug-in."""
-    found = {f"duckdb-{version}": fetch.prefix(platform, version) / "LICENSE" for version in fetch.duckdbs()}
+    found = {f"duckdb-{version}": fetch.prefix(platform, version) / "LICENSE" for version in versions}
     if (plugins / "libvibespatial_cuda.so").exists():
         for path in sorted(fetch.unpacked("cuda", platform).glob("*.dist-info/licenses/LICENSE")):
             found[path.parent.parent.name.removesuffix(".dist-info")] = path
@@ -237,7 +237,7 @@ def make(platform, build, out):
     entries[f"{info}/METADATA"] = metadata(extensions(build, platform))
     entries[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: vibespatial\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n".encode()
     entries[f"{info}/licenses/LICENSE"] = ROOT / "LICENSE"
-    for owner, path in licenses(platform, build / "vibespatial").items():
+    for owner, path in licenses(platform, extensions(build, platform), build / "vibespatial").items():
         entries[f"{info}/licenses/{owner}/LICENSE"] = path
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob(f"vibespatial-*_{name}.whl"):
