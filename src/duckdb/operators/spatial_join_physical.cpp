@@ -496,7 +496,8 @@ static void PushBox(ClientContext &context, const PhysicalSpatialJoin &op, vibe:
 	}
 	for (auto &scan : op.probe_scans) {
 		if (scan.covering_index.IsValid()) {
-			scan.filters->PushFilter(op, ProjectionIndex(scan.covering_index.GetIndex()), scan.covering.Filter(context, box));
+			scan.filters->PushFilter(op, ProjectionIndex(scan.covering_index.GetIndex()),
+			                         scan.covering.Filter(context, box));
 		}
 		if (scan.type.id() != LogicalTypeId::GEOMETRY) {
 			continue;
