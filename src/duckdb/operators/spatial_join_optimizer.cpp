@@ -576,6 +576,7 @@ private:
 		};
 		auto of_join = [&](const ColumnBinding &binding) { return outer_column(binding, 0); };
 		// Each condition must say no more than that the outer row is one of those that the values came from
+		unordered_set<idx_t> matched;
 		for (auto &condition : join.conditions) {
 			if (!IsComparison(condition, ExpressionType::COMPARE_NOT_DISTINCT_FROM)) {
 				return;
@@ -586,11 +587,35 @@ private:
 			    ReturnTypeOf(*expr) != ReturnTypeOf(RightOf(condition)) || !SameColumn(*expr, LeftOf(condition))) {
 				return;
 			}
+			matched.insert(BindingOf(expr->Cast<BoundColumnRefExpression>()).column_index);
+		}
+		// A column that no condition holds against the outer row may come from another row
+		auto is_matched = [&](const Expression &expr, idx_t level) {
+			bool all = true;
+			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(expr, [&](const BoundColumnRefExpression &column) {
+				idx_t of_rows;
+				auto &binding = BindingOf(column);
+				if (distinct.ColumnOf(binding, of_rows, level)) {
+					all = all && matched.count(of_rows) > 0;
+				} else if (level < distinct.levels.size() && binding.table_index == distinct.levels[level].table_index) {
+					all = false;
+				}
+			});
+			return all;
+		};
+		for (auto expr : {&inner.spatial.left, &inner.spatial.right, &inner.spatial.left_limit, &inner.spatial.right_limit,
+		                  &inner.spatial.residual}) {
+			if (*expr && !is_matched(**expr, 0)) {
+				return;
+			}
 		}
 		// What the values were filtered by, the outer rows are
 		vector<unique_ptr<Expression>> residual;
 		for (auto &found : distinct.filters) {
 			for (auto &expr : found.filter.get().expressions) {
+				if (!is_matched(*expr, found.level)) {
+					return;
+				}
 				auto copy = expr->Copy();
 				auto of_filter = [&](const ColumnBinding &binding) { return outer_column(binding, found.level); };
 				auto types_before = ColumnTypes(*copy);
