@@ -326,6 +326,18 @@ private:
 		}
 	}
 
+	//! The INNER spatial join that the rows of a subquery come from, through what only passes columns on
+	static optional_ptr<LogicalSpatialJoin> FindInnerJoin(unique_ptr<LogicalOperator> &subquery,
+	                                                      vector<reference<LogicalProjection>> &projections) {
+		reference<unique_ptr<LogicalOperator>> slot = subquery;
+		FollowProjections(slot, projections);
+		if (!IsSpatialJoin(*slot.get())) {
+			return nullptr;
+		}
+		auto &join = AsSpatialJoin(*slot.get());
+		return join.join_type == JoinType::INNER && !join.aggregate ? &join : nullptr;
+	}
+
 	//! An expression above projections as one below them
 	static void ReplaceThrough(unique_ptr<Expression> &expr, const vector<reference<LogicalProjection>> &projections) {
 		for (auto &projection : projections) {
@@ -392,17 +404,12 @@ private:
 		    delim.delim_flipped || HasPredicate(delim)) {
 			return;
 		}
-		// Down to the join, through what only passes columns on
-		reference<unique_ptr<LogicalOperator>> slot = delim.children[1];
 		vector<reference<LogicalProjection>> projections;
-		FollowProjections(slot, projections);
-		if (!IsSpatialJoin(*slot.get())) {
+		auto found = FindInnerJoin(delim.children[1], projections);
+		if (!found) {
 			return;
 		}
-		auto &inner = AsSpatialJoin(*slot.get());
-		if (inner.join_type != JoinType::INNER || inner.aggregate) {
-			return;
-		}
+		auto &inner = *found;
 		auto get_side = inner.children[0]->type == LogicalOperatorType::LOGICAL_DELIM_GET   ? 0
 		                : inner.children[1]->type == LogicalOperatorType::LOGICAL_DELIM_GET ? 1
 		                                                                                    : 2;
@@ -544,16 +551,12 @@ private:
 			return;
 		}
 		auto &outer = join.children[0]->Cast<LogicalCTERef>();
-		reference<unique_ptr<LogicalOperator>> slot = join.children[1];
 		vector<reference<LogicalProjection>> projections;
-		FollowProjections(slot, projections);
-		if (!IsSpatialJoin(*slot.get())) {
+		auto inner_join = FindInnerJoin(join.children[1], projections);
+		if (!inner_join) {
 			return;
 		}
-		auto &inner = AsSpatialJoin(*slot.get());
-		if (inner.join_type != JoinType::INNER || inner.aggregate) {
-			return;
-		}
+		auto &inner = *inner_join;
 		idx_t side = 0;
 		DistinctRows distinct;
 		for (; side < 2; side++) {
@@ -592,19 +595,21 @@ private:
 		// A column that no condition holds against the outer row may come from another row
 		auto is_matched = [&](const Expression &expr, idx_t level) {
 			bool all = true;
-			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(expr, [&](const BoundColumnRefExpression &column) {
-				idx_t of_rows;
-				auto &binding = BindingOf(column);
-				if (distinct.ColumnOf(binding, of_rows, level)) {
-					all = all && matched.count(of_rows) > 0;
-				} else if (level < distinct.levels.size() && binding.table_index == distinct.levels[level].table_index) {
-					all = false;
-				}
-			});
+			ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+			    expr, [&](const BoundColumnRefExpression &column) {
+				    idx_t of_rows;
+				    auto &binding = BindingOf(column);
+				    if (distinct.ColumnOf(binding, of_rows, level)) {
+					    all = all && matched.count(of_rows) > 0;
+				    } else if (level < distinct.levels.size() &&
+				               binding.table_index == distinct.levels[level].table_index) {
+					    all = false;
+				    }
+			    });
 			return all;
 		};
-		for (auto expr : {&inner.spatial.left, &inner.spatial.right, &inner.spatial.left_limit, &inner.spatial.right_limit,
-		                  &inner.spatial.residual}) {
+		for (auto expr : {&inner.spatial.left, &inner.spatial.right, &inner.spatial.left_limit,
+		                  &inner.spatial.right_limit, &inner.spatial.residual}) {
 			if (*expr && !is_matched(**expr, 0)) {
 				return;
 			}
