@@ -1,7 +1,7 @@
 # The Arrow plug-in. Built against the headers and the libarrow of the pinned pyarrow wheel; at run time the user's pyarrow or the
 # system has libarrow, so nothing of it is copied.
 
-set(arrow_folder ${CMAKE_BINARY_DIR}/vibespatial)
+set(arrow_folder ${CMAKE_CURRENT_BINARY_DIR}/vibespatial)
 file(GLOB arrow_library ${VIBESPATIAL_ARROW_PREFIX}/libarrow.so.*)
 if(NOT arrow_library OR NOT EXISTS ${VIBESPATIAL_ARROW_PREFIX}/include/arrow/api.h)
 	message(FATAL_ERROR "VIBESPATIAL_ARROW_PREFIX='${VIBESPATIAL_ARROW_PREFIX}' is not what scripts/fetch.py arrow makes")

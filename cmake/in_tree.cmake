@@ -1,5 +1,6 @@
 # The build inside DuckDB's own tree, as its extension CI does it: DuckDB's functions make both targets. The loadable extension
-# looks for the plug-ins in the folder vibespatial beside itself; -DVIBESPATIAL_CUDA_PREFIX=$(scripts/fetch.py cuda) puts them there.
+# looks for the plug-ins in the folder vibespatial beside itself. -DVIBESPATIAL_CUDA_PREFIX=$(scripts/fetch.py cuda) puts the GPU
+# plug-in there, -DVIBESPATIAL_ARROW_PREFIX=$(scripts/fetch.py arrow) the Arrow plug-in.
 
 set(sources ${VIBESPATIAL_CORE_SOURCES} ${VIBESPATIAL_GLUE_SOURCES})
 build_static_extension(vibespatial ${sources})
@@ -28,13 +29,17 @@ add_dependencies(vibespatial_extension vibespatial_kernel_registry)
 add_dependencies(vibespatial_loadable_extension vibespatial_kernel_registry)
 
 # ---- the plug-ins, where they are asked for
+include(${CMAKE_CURRENT_LIST_DIR}/older_glibc.cmake)
+if(VIBESPATIAL_ARROW_PREFIX)
+	include(${CMAKE_CURRENT_LIST_DIR}/arrow.cmake)
+	add_dependencies(vibespatial_loadable_extension vibespatial_arrow)
+endif()
 if(VIBESPATIAL_CUDA_PREFIX)
 	find_package(Threads REQUIRED)
 	add_library(vibespatial_core STATIC ${VIBESPATIAL_CORE_SOURCES})
 	vibespatial_compile(vibespatial_core)
 	add_dependencies(vibespatial_core vibespatial_kernel_registry)
 	target_link_libraries(vibespatial_core PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
-	include(${CMAKE_CURRENT_LIST_DIR}/older_glibc.cmake)
 	include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
 	add_dependencies(vibespatial_loadable_extension vibespatial_cuda vibespatial_compile_helper)
 endif()

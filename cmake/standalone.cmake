@@ -54,7 +54,6 @@ if(VIBESPATIAL_CUDA_PREFIX)
 	include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
 endif()
 
-set(VIBESPATIAL_ARROW_PREFIX "" CACHE PATH "What scripts/fetch.py arrow prints: builds the Arrow plug-in")
 if(VIBESPATIAL_ARROW_PREFIX)
 	include(${CMAKE_CURRENT_LIST_DIR}/arrow.cmake)
 endif()
