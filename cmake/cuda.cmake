@@ -15,7 +15,7 @@ file(GLOB cccl_info ${VIBESPATIAL_CUDA_PREFIX}/cuda_cccl-*.dist-info)
 string(REGEX REPLACE ".*/cuda_cccl-(.*)\\.dist-info$" "\\1" cccl_version "${cccl_info}")
 
 # ---- what needs no device: cache, pack, compilers, precompiler
-file(GLOB gpu_sources CONFIGURE_DEPENDS src/engine/gpu/*.cpp)
+file(GLOB gpu_sources CONFIGURE_DEPENDS src/gpu_plugin/compile/*.cpp)
 add_library(vibespatial_gpu STATIC ${gpu_sources})
 vibespatial_compile(vibespatial_gpu)
 target_compile_definitions(vibespatial_gpu PRIVATE VIBESPATIAL_CCCL_VERSION="${cccl_version}"
@@ -38,7 +38,7 @@ target_compile_options(vibespatial_no_driver PRIVATE -w)
 add_dependencies(vibespatial_compile_helper vibespatial_no_driver)
 
 # ---- the plug-in
-file(GLOB device_sources CONFIGURE_DEPENDS src/engine/gpu/device/*.cpp)
+file(GLOB device_sources CONFIGURE_DEPENDS src/gpu_plugin/device/*.cpp)
 add_library(vibespatial_cuda SHARED ${device_sources})
 vibespatial_compile(vibespatial_cuda)
 target_include_directories(vibespatial_cuda SYSTEM PRIVATE ${VIBESPATIAL_CUDA_PREFIX}/librmm/include
@@ -75,7 +75,7 @@ elseif(NOT CMAKE_CROSSCOMPILING)
 	add_custom_command(OUTPUT ${pack}
 			COMMAND $<TARGET_FILE:vibespatial_compile_helper> pack --capabilities ${VIBESPATIAL_PACK_ARCHITECTURES}
 					--output ${pack}
-			DEPENDS ${VIBESPATIAL_KERNEL_REGISTRY} ${CMAKE_CURRENT_LIST_DIR}/../src/engine/gpu/compilers.cpp
+			DEPENDS ${VIBESPATIAL_KERNEL_REGISTRY} ${CMAKE_CURRENT_LIST_DIR}/../src/gpu_plugin/compile/compilers.cpp
 					${CMAKE_CURRENT_LIST_DIR}/../src/compile_helper/jit_link.cpp
 			COMMENT "Compiling the kernels for sm_${VIBESPATIAL_PACK_ARCHITECTURES} (minutes)" VERBATIM)
 	add_custom_target(vibespatial_pack ALL DEPENDS ${pack})

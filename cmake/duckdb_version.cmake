@@ -38,7 +38,7 @@ function(vibespatial_duckdb_version PREFIX)
 	add_library(${extension} MODULE EXCLUDE_FROM_ALL ${VIBESPATIAL_GLUE_SOURCES})
 	vibespatial_compile(${extension})
 	target_compile_definitions(${extension} PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION)
-	target_precompile_headers(${extension} PRIVATE <duckdb/compat.hpp>)
+	target_precompile_headers(${extension} PRIVATE <duckdb/support/compat.hpp>)
 	# What 2.0 calls deprecated is what 1.5 has.
 	target_compile_options(${extension} PRIVATE -Wno-deprecated-declarations)
 	target_link_libraries(${extension} PRIVATE vibespatial_core duckdb_for_extension-${version})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of src/engine/kernel_registry.hpp from kernels/units.json and the kernels' text.
+"""Writes the tables of src/engine/dispatch/kernel_registry.hpp from kernels/units.json and the kernels' text.
 
 usage: embed_kernels.py KERNELS_FOLDER OUTPUT.cpp
 """
@@ -25,7 +25,7 @@ def main():
         raise SystemExit(__doc__.strip())
     folder, output = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     registry = json.loads((folder / "units.json").read_text())
-    lines = ["// Written by scripts/embed_kernels.py", '#include "engine/kernel_registry.hpp"', "", "namespace vibespatial {", ""]
+    lines = ["// Written by scripts/embed_kernels.py", '#include "engine/dispatch/kernel_registry.hpp"', "", "namespace vibespatial {", ""]
     lines.append("const std::vector<KernelUnit> &KernelUnits() {\n\tstatic const std::vector<KernelUnit> units {")
     for unit in registry["units"]:
         text = (folder / unit["source"]).read_text()

@@ -2,10 +2,10 @@
 
 #include "duckdb/arrow/geoarrow.hpp"
 #include "duckdb/arrow_files/arrow_files.hpp"
-#include "duckdb/casts.hpp"
+#include "duckdb/support/casts.hpp"
 #include "duckdb/functions/functions.hpp"
 #include "duckdb/operators/operators.hpp"
-#include "duckdb/settings.hpp"
+#include "duckdb/support/settings.hpp"
 #include "duckdb/tables/tables.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"

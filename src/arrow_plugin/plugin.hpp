@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "engine/arrow_files.hpp"
+#include "engine/arrow/arrow_files.hpp"
 
 #include <arrow/api.h>
 

@@ -8,9 +8,9 @@
 //   vibespatial-compile warm --capability 90 --folder F [--cache D] [--source auto|pack|jit] [--cache-limit BYTES]
 //                       [--workers N] [--timeout SECONDS] [--compile-timeout SECONDS] [NAME..]
 //       does what the engine does in the background, without a device, and prints one line for each kernel
-#include "engine/gpu/compilers.hpp"
-#include "engine/gpu/helper_process.hpp"
-#include "engine/gpu/precompiler.hpp"
+#include "gpu_plugin/compile/compilers.hpp"
+#include "gpu_plugin/compile/helper_process.hpp"
+#include "gpu_plugin/compile/precompiler.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -7,7 +7,7 @@
 //
 //   vibespatial_fuzz_wkb [iterations = 200000] [seed = 1]
 //===----------------------------------------------------------------------===//
-#include "../unit/wkb_bytes.hpp"
+#include "wkb_bytes.hpp"
 
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"

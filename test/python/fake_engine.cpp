@@ -1,11 +1,11 @@
 // A GPU plug-in without a GPU: it packs trees and finds neighbours on the CPU, runs the kernels of joins and unions on the host, and fails as FAKE_GPU says.
 // For tests of what is around the engine.
-#include "../unit/host_cuda.hpp"
+#include "host_cuda.hpp"
 
-#include "engine/cpu/box_tree.hpp"
-#include "engine/engine.hpp"
-#include "engine/gpu_join.hpp"
-#include "engine/gpu_bulk.hpp"
+#include "engine/index/box_tree.hpp"
+#include "engine/gpu/interface/engine.hpp"
+#include "engine/gpu/interface/join.hpp"
+#include "engine/gpu/interface/bulk.hpp"
 #include "vibe/arena.h"
 #include "vibe/box_node.h"
 #include "vibe/cells.h"
@@ -18,37 +18,37 @@
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
 
-#include "../unit/host_machine.hpp"
+#include "host_machine.hpp"
 
 namespace multipoint_binary_relations_unit {
-#include "../../kernels/multipoint_binary_relations.cu"
+#include "kernels/multipoint_binary_relations.cu"
 }
 namespace point_binary_relations_unit {
-#include "../../kernels/point_binary_relations.cu"
+#include "kernels/point_binary_relations.cu"
 }
 namespace point_constructive_unit {
-#include "../../kernels/point_constructive.cu"
+#include "kernels/point_constructive.cu"
 }
 namespace point_distance_unit {
-#include "../../kernels/point_distance.cu"
+#include "kernels/point_distance.cu"
 }
 namespace point_in_polygon_unit {
-#include "../../kernels/point_in_polygon.cu"
+#include "kernels/point_in_polygon.cu"
 }
 namespace polygon_predicates_unit {
-#include "../../kernels/polygon_predicates.cu"
+#include "kernels/polygon_predicates.cu"
 }
 namespace segment_distance_unit {
-#include "../../kernels/segment_distance.cu"
+#include "kernels/segment_distance.cu"
 }
 namespace spatial_query_unit {
-#include "../../kernels/spatial_query.cu"
+#include "kernels/spatial_query.cu"
 }
 namespace wkb_encode_unit {
-#include "../../kernels/wkb_encode.cu"
+#include "kernels/wkb_encode.cu"
 }
 
-#include "../unit/host_shapes.hpp"
+#include "host_shapes.hpp"
 
 #include <algorithm>
 #include <chrono>

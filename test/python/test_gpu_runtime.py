@@ -76,7 +76,7 @@ def fake(tmp_path_factory):
         pytest.skip(f"the engine's library is not in {BUILD}")
     return compiled(tmp_path_factory.mktemp("fake"),
                     [ROOT / "test/python/fake_engine.cpp", core],
-                    "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include")
+                    "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include", "-I.", "-Itest/unit/support")
 
 
 def info(rows, component):

@@ -13,7 +13,7 @@ ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
 OPERATORS = {"box_index", "spatial_join", "knn", "union_agg", "scalar_pairs", "scalar_rows"}
 #: Names of units and specs in the engine's code, but for its test of itself
 RUN = set(re.findall(r'"(\w+)"', "".join(
-    path.read_text() for folder in ("src/engine", "src/engine/gpu/device") for path in (ROOT / folder).glob("*.cpp") if path.stem != "self_test")))
+    path.read_text() for folder in ("src/engine", "src/gpu_plugin/device") for path in (ROOT / folder).rglob("*.cpp") if path.stem != "self_test")))
 ALGORITHMS = {
     "scan", "three_way_partition", "reduce", "segmented_reduce", "binary_search", "radix_sort", "merge_sort",
     "unique_by_key",

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // vibe/cells.h
 //
-// Promise: exact. What an index of cells is made of (engine/cpu/cell_index.hpp says why it is right and builds it), and how
+// Promise: exact. What an index of cells is made of (engine/index/cell_index.hpp says why it is right and builds it), and how
 // one point is looked up in it. Columns and rows of cells; a word for each says what is in it; lists and finer grids lie in
 // a pool of units of eight bytes.
 //===----------------------------------------------------------------------===//

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // vibe/shape_build.h
 //
-// How a shape is made, for both engines: the pieces that Shape (engine/cpu/shape.hpp) is put together from, and a whole shape
+// How a shape is made, for both engines: the pieces that Shape (engine/shape/shape.hpp) is put together from, and a whole shape
 // from WKB by one thread of a device, in memory of the exact size. The latter leaves to the CPU what is seldom: bytes that
 // are malformed or of no use, collections, rings without area and lines without length.
 //===----------------------------------------------------------------------===//

@@ -3,10 +3,10 @@
 #include "duckdb/common/arrow/arrow_type_extension.hpp"
 #include "duckdb/common/arrow/schema_metadata.hpp"
 #include "duckdb/common/types/geometry.hpp"
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/function/table/arrow.hpp"
 #include "duckdb/main/config.hpp"
-#include "duckdb/wkb_output.hpp"
+#include "duckdb/support/wkb_output.hpp"
 #include "geometry/error.hpp"
 
 #include <functional>

@@ -4,9 +4,9 @@
 #include "duckdb/common/arrow/arrow_type_extension.hpp"
 #include "duckdb/common/arrow/schema_metadata.hpp"
 #include "duckdb/common/types/geometry_crs.hpp"
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/execution/expression_executor.hpp"
-#include "duckdb/function_builder.hpp"
+#include "duckdb/support/function_builder.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/function/function_binder.hpp"
 #include "duckdb/planner/binder.hpp"
@@ -15,7 +15,7 @@
 #include "duckdb/planner/expression/bound_function_expression.hpp"
 #include "duckdb/planner/operator/logical_projection.hpp"
 #include "duckdb/planner/planner_extension.hpp"
-#include "duckdb/wkb_output.hpp"
+#include "duckdb/support/wkb_output.hpp"
 #include "geometry/error.hpp"
 
 // The schema of a result is made from its types, before there is a row, and so is the memory that rows are written to. A

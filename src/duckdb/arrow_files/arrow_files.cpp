@@ -3,7 +3,7 @@
 #include "duckdb/main/config.hpp"
 #include "duckdb/main/settings.hpp"
 
-#include "engine/arrow_runtime.hpp"
+#include "engine/arrow/arrow_runtime.hpp"
 
 namespace duckdb {
 

@@ -8,7 +8,7 @@
 #include "duckdb.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
 
-#include "engine/arrow_files.hpp"
+#include "engine/arrow/arrow_files.hpp"
 
 namespace duckdb {
 

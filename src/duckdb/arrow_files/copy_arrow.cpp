@@ -1,7 +1,7 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
 #include "duckdb/arrow/geoarrow.hpp"
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"

@@ -1,6 +1,6 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/common/types/decimal.hpp"
 #include "duckdb/common/multi_file/multi_file_reader.hpp"
 #include "duckdb/function/table/arrow.hpp"

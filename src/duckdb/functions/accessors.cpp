@@ -1,9 +1,9 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/crs.hpp"
-#include "duckdb/function_builder.hpp"
-#include "duckdb/types.hpp"
-#include "duckdb/wkb_output.hpp"
+#include "duckdb/support/crs.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/types.hpp"
+#include "duckdb/support/wkb_output.hpp"
 
 namespace duckdb {
 

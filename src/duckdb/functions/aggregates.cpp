@@ -1,12 +1,12 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/aggregate_names.hpp"
+#include "duckdb/expressions/aggregate_names.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
-#include "duckdb/crs.hpp"
-#include "duckdb/function_builder.hpp"
-#include "duckdb/operators/overlay_work.hpp"
-#include "duckdb/wkb_output.hpp"
-#include "engine/cpu/edge_set.hpp"
+#include "duckdb/support/crs.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/overlay/work.hpp"
+#include "duckdb/support/wkb_output.hpp"
+#include "engine/shape/edge_set.hpp"
 
 namespace duckdb {
 

@@ -1,15 +1,15 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
-#include "duckdb/wkb_output.hpp"
-#include "engine/cpu/boundary.hpp"
-#include "engine/cpu/buffer.hpp"
-#include "engine/cpu/hull.hpp"
-#include "engine/cpu/make_valid.hpp"
-#include "engine/cpu/node_lines.hpp"
-#include "engine/cpu/precision.hpp"
-#include "engine/cpu/simplify.hpp"
-#include "engine/cpu/validity.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/wkb_output.hpp"
+#include "engine/constructive/boundary.hpp"
+#include "engine/constructive/buffer.hpp"
+#include "engine/constructive/hull.hpp"
+#include "engine/constructive/make_valid.hpp"
+#include "engine/constructive/node_lines.hpp"
+#include "engine/constructive/precision.hpp"
+#include "engine/constructive/simplify.hpp"
+#include "engine/relate/validity.hpp"
 
 namespace duckdb {
 

@@ -1,7 +1,7 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
-#include "duckdb/wkb_output.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/wkb_output.hpp"
 #include "geometry/geojson.hpp"
 
 #include "duckdb/common/types/geometry.hpp"

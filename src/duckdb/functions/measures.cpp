@@ -1,10 +1,10 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
-#include "duckdb/types.hpp"
-#include "duckdb/wkb_output.hpp"
-#include "duckdb/wkb_prefetch.hpp"
-#include "engine/cpu/measure.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/types.hpp"
+#include "duckdb/support/wkb_output.hpp"
+#include "duckdb/support/wkb_prefetch.hpp"
+#include "engine/measure/measure.hpp"
 
 namespace duckdb {
 

@@ -1,10 +1,10 @@
 #include "duckdb/functions/native.hpp"
 
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/common/types/geometry.hpp"
 #include "duckdb/common/types/geometry_crs.hpp"
 #include "duckdb/execution/expression_executor.hpp"
-#include "duckdb/function_builder.hpp"
+#include "duckdb/support/function_builder.hpp"
 #include "duckdb/functions/functions.hpp"
 #include "duckdb/planner/expression/bound_function_expression.hpp"
 

@@ -1,9 +1,9 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
-#include "duckdb/operators/overlay_work.hpp"
-#include "duckdb/wkb_output.hpp"
-#include "engine/cpu/measure.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/overlay/work.hpp"
+#include "duckdb/support/wkb_output.hpp"
+#include "engine/measure/measure.hpp"
 
 namespace duckdb {
 

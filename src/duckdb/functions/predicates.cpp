@@ -1,12 +1,12 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
-#include "duckdb/prepared_argument.hpp"
-#include "duckdb/wkb_output.hpp"
-#include "duckdb/wkb_prefetch.hpp"
-#include "engine/cpu/buffer.hpp"
-#include "engine/cpu/buffer_reach.hpp"
-#include "engine/cpu/distance.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/prepared_argument.hpp"
+#include "duckdb/support/wkb_output.hpp"
+#include "duckdb/support/wkb_prefetch.hpp"
+#include "engine/constructive/buffer.hpp"
+#include "engine/constructive/buffer_reach.hpp"
+#include "engine/measure/distance.hpp"
 
 namespace duckdb {
 

@@ -1,9 +1,9 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
-#include "duckdb/wkb_output.hpp"
-#include "engine/cpu/simple.hpp"
-#include "engine/cpu/validity.hpp"
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/wkb_output.hpp"
+#include "engine/relate/simple.hpp"
+#include "engine/relate/validity.hpp"
 
 namespace duckdb {
 

@@ -1,6 +1,6 @@
 #include "duckdb/functions/functions.hpp"
 
-#include "duckdb/function_builder.hpp"
+#include "duckdb/support/function_builder.hpp"
 
 namespace duckdb {
 

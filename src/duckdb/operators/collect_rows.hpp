@@ -4,7 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/execution/physical_operator.hpp"
 

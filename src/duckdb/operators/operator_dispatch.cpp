@@ -1,9 +1,9 @@
 #include "duckdb/operators/operator_dispatch.hpp"
 
-#include "duckdb/operators/task_parallel.hpp"
-#include "duckdb/settings.hpp"
-#include "engine/gpu_runtime.hpp"
-#include "engine/kernel_registry.hpp"
+#include "duckdb/support/task_parallel.hpp"
+#include "duckdb/support/settings.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
+#include "engine/dispatch/kernel_registry.hpp"
 
 namespace duckdb {
 

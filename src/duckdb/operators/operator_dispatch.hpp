@@ -7,8 +7,8 @@
 #pragma once
 
 #include "duckdb.hpp"
-#include "engine/dispatch.hpp"
-#include "engine/events.hpp"
+#include "engine/dispatch/dispatch.hpp"
+#include "engine/dispatch/events.hpp"
 
 #include <chrono>
 

@@ -1,8 +1,8 @@
 #include "duckdb/tables/tables.hpp"
 
 #include "duckdb/tables/table_builder.hpp"
-#include "engine/dispatch.hpp"
-#include "engine/events.hpp"
+#include "engine/dispatch/dispatch.hpp"
+#include "engine/dispatch/events.hpp"
 
 namespace duckdb {
 

@@ -1,8 +1,8 @@
 #include "duckdb/tables/tables.hpp"
 
-#include "duckdb/settings.hpp"
+#include "duckdb/support/settings.hpp"
 #include "duckdb/tables/table_builder.hpp"
-#include "engine/gpu_runtime.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
 
 namespace duckdb {
 

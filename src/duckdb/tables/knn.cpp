@@ -1,6 +1,6 @@
 #include "duckdb/tables/tables.hpp"
 
-#include "duckdb/operators/knn_logical.hpp"
+#include "duckdb/knn/logical.hpp"
 #include "duckdb/parser/tableref/table_function_ref.hpp"
 #include "duckdb/planner/expression/bound_columnref_expression.hpp"
 #include "duckdb/tables/relation_argument.hpp"

@@ -1,7 +1,7 @@
 #include "duckdb/tables/tables.hpp"
 
 #include "duckdb/tables/table_builder.hpp"
-#include "engine/gpu_runtime.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
 
 namespace duckdb {
 

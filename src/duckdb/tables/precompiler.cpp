@@ -1,10 +1,10 @@
 #include "duckdb/tables/tables.hpp"
 
-#include "duckdb/operators/task_parallel.hpp"
-#include "duckdb/settings.hpp"
+#include "duckdb/support/task_parallel.hpp"
+#include "duckdb/support/settings.hpp"
 #include "duckdb/tables/table_builder.hpp"
-#include "engine/gpu_runtime.hpp"
-#include "engine/kernel_registry.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
+#include "engine/dispatch/kernel_registry.hpp"
 
 #include <chrono>
 

@@ -1,7 +1,7 @@
 #include "duckdb/tables/tables.hpp"
 
 #include "duckdb/common/types/geometry_crs.hpp"
-#include "duckdb/geoparquet.hpp"
+#include "duckdb/parquet/geoparquet.hpp"
 #include "duckdb/tables/relation_argument.hpp"
 
 namespace duckdb {

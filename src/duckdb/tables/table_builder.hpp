@@ -11,7 +11,7 @@
 #pragma once
 
 #include "duckdb.hpp"
-#include "duckdb/compat.hpp"
+#include "duckdb/support/compat.hpp"
 #include "duckdb/function/table_function.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
 

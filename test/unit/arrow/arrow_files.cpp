@@ -1,6 +1,6 @@
 #include "catch.hpp"
 
-#include "engine/arrow_files.hpp"
+#include "engine/arrow/arrow_files.hpp"
 
 #include <arrow/api.h>
 #include <arrow/array/array_run_end.h>

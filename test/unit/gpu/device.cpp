@@ -1,8 +1,8 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
 #include "device_engine.hpp"
 
-#include "engine/cpu/box_tree.hpp"
-#include "engine/cpu/knn.hpp"
+#include "engine/index/box_tree.hpp"
+#include "engine/join/knn.hpp"
 #include "geometry/wkb.hpp"
 #include "vibe/box_node.h"
 

@@ -1,9 +1,9 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
 // VIBESPATIAL_TEST_RINGS is how many rings are united (40,000): fewer for the tools that watch every access.
-#include "../overlay_parts.hpp"
+#include "overlay_parts.hpp"
 #include "device_engine.hpp"
 
-#include "engine/cpu/overlay.hpp"
+#include "engine/overlay/overlay.hpp"
 #include "geometry/wkb.hpp"
 
 using namespace overlay_test; // NOLINT: a test

@@ -1,4 +1,4 @@
-#include "engine/gpu/kernel_cache.hpp"
+#include "gpu_plugin/compile/kernel_cache.hpp"
 #include "temporary_folder.hpp"
 
 #include <catch.hpp>

@@ -1,4 +1,4 @@
-#include "engine/gpu/kernel_pack.hpp"
+#include "gpu_plugin/compile/kernel_pack.hpp"
 #include "temporary_folder.hpp"
 
 #include <catch.hpp>

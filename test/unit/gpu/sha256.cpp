@@ -1,4 +1,4 @@
-#include "engine/gpu/sha256.hpp"
+#include "gpu_plugin/compile/sha256.hpp"
 
 #include <catch.hpp>
 

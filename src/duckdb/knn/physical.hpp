@@ -1,0 +1,68 @@
+//===----------------------------------------------------------------------===//
+// duckdb/knn/physical.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/row/tuple_data_layout.hpp"
+#include "duckdb/execution/physical_operator.hpp"
+#include "duckdb/operators/collect_rows.hpp"
+#include "duckdb/knn/logical.hpp"
+
+namespace duckdb {
+
+//! VIBE_KNN. Both children are collected, so that their rows have numbers. The source's threads index the right side together, then
+//! each takes chunks of the left one: rows come out by left row and rank wherever DuckDB keeps the order of a scan.
+class PhysicalKnn : public ReportingOperator<PhysicalOperator> {
+public:
+	PhysicalKnn(PhysicalPlan &plan, LogicalKnn &knn, PhysicalOperator &left, PhysicalOperator &right,
+	            bool deterministic);
+
+	const uint64_t k;
+	const double max_distance;
+	const bool deterministic;
+	//! Of the rows of the right side
+	shared_ptr<TupleDataLayout> layout;
+
+	const PhysicalCollectRows &Left() const {
+		return children[0].get().Cast<PhysicalCollectRows>();
+	}
+	const PhysicalCollectRows &Right() const {
+		return children[1].get().Cast<PhysicalCollectRows>();
+	}
+
+	string GetName() const override;
+	InsertionOrderPreservingMap<string> ParamsToString() const override;
+
+	// Pipeline construction
+	vector<const_reference<PhysicalOperator>> GetSources() const override;
+	void BuildPipelines(Pipeline &current, MetaPipeline &meta_pipeline) override;
+
+	// Source interface
+	bool IsSource() const override {
+		return true;
+	}
+	bool ParallelSource() const override {
+		return true;
+	}
+	OrderPreservationType SourceOrder() const override {
+		return deterministic ? OrderPreservationType::FIXED_ORDER : OrderPreservationType::INSERTION_ORDER;
+	}
+	bool SupportsPartitioning(const OperatorPartitionInfo &partition_info) const override {
+		return !partition_info.RequiresPartitionColumns();
+	}
+	OperatorPartitionData GetPartitionData(ExecutionContext &context, DataChunk &chunk, GlobalSourceState &gstate,
+	                                       LocalSourceState &lstate,
+	                                       const OperatorPartitionInfo &partition_info) const override;
+	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &context) const override;
+	unique_ptr<LocalSourceState> GetLocalSourceState(ExecutionContext &context,
+	                                                 GlobalSourceState &gstate) const override;
+	ProgressData GetProgress(ClientContext &context, GlobalSourceState &gstate) const override;
+	InsertionOrderPreservingMap<string> Report(GlobalSourceState &gstate) const override;
+
+protected:
+	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,
+	                                 OperatorSourceInput &input) const override;
+};
+
+} // namespace duckdb

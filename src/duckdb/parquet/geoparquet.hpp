@@ -1,0 +1,36 @@
+//===----------------------------------------------------------------------===//
+// duckdb/parquet/geoparquet.hpp
+//
+// What GeoParquet files say about themselves, read while a query is planned
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/open_file_info.hpp"
+#include "geometry/geoparquet.hpp"
+
+namespace duckdb {
+
+struct GeoParquetFile {
+	//! Empty for a file without the metadata
+	vector<vibespatial::GeoParquetColumn> columns;
+
+	optional_ptr<const vibespatial::GeoParquetColumn> Find(const string &name) const;
+	//! Whether the file has a struct of that name with a field of floats or doubles
+	bool HasNumber(const string &column, const string &field) const;
+
+private:
+	friend class GeoParquetReader;
+	unordered_set<string> numbers;
+};
+
+//! One entry for each of the files, kept by the database for as long as they are not written again. False when that cannot be
+//! known at little cost, or at all: then nothing may be concluded. Never throws for what is in the files or how they are
+//! reached.
+bool ReadGeoParquetFiles(ClientContext &context, const vector<OpenFileInfo> &files,
+                         vector<shared_ptr<const GeoParquetFile>> &result);
+
+//! The files that paths and patterns stand for, as far as ReadGeoParquetFiles takes them; none when they cannot be listed
+vector<OpenFileInfo> FindParquetFiles(ClientContext &context, const vector<string> &paths);
+
+} // namespace duckdb

@@ -1,0 +1,128 @@
+#include "duckdb/scalar_batch/logical.hpp"
+
+#include "duckdb/support/function_builder.hpp"
+#include "duckdb/scalar_batch/physical.hpp"
+#include "duckdb/expressions/condition.hpp"
+#include "duckdb/planner/expression/bound_constant_expression.hpp"
+#include "duckdb/planner/expression/bound_function_expression.hpp"
+#include "duckdb/support/prepared_argument.hpp"
+
+namespace duckdb {
+
+using vibespatial::BulkTask;
+
+LogicalBulk::LogicalBulk(TableIndex table_index, unique_ptr<LogicalOperator> child) : table_index(table_index) {
+	estimated_cardinality = child->estimated_cardinality;
+	has_estimated_cardinality = child->has_estimated_cardinality;
+	children.push_back(std::move(child));
+}
+
+string LogicalBulk::GetName() const {
+	return "VIBE_BULK";
+}
+
+string LogicalBulk::GetExtensionName() const {
+	return "vibespatial";
+}
+
+InsertionOrderPreservingMap<string> LogicalBulk::ParamsToString() const {
+	InsertionOrderPreservingMap<string> result;
+	string calls;
+	for (auto &call : expressions) {
+		calls += (calls.empty() ? "" : "\n") + call->ToString();
+	}
+	result["Calls"] = calls;
+	SetParamsEstimatedCardinality(result);
+	return result;
+}
+
+vector<ColumnBinding> LogicalBulk::GetColumnBindings() {
+	auto below = children[0]->GetColumnBindings();
+	vector<ColumnBinding> result;
+	for (auto column : columns) {
+		result.push_back(below[column]);
+	}
+	for (idx_t i = 0; i < expressions.size(); i++) {
+		result.emplace_back(table_index, ProjectionIndex(i));
+	}
+	return result;
+}
+
+void LogicalBulk::ResolveTypes() {
+	types.clear();
+	for (auto column : columns) {
+		types.push_back(children[0]->types[column]);
+	}
+	for (auto &call : expressions) {
+		types.push_back(ReturnTypeOf(*call));
+	}
+}
+
+PhysicalOperator &LogicalBulk::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
+	auto &child = planner.CreatePlan(*children[0]);
+	return planner.Make<PhysicalBulk>(context, *this, child);
+}
+
+bool IsConstantGeometry(const Expression &argument) {
+	return argument.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT &&
+	       !ValueOf(argument.Cast<BoundConstantExpression>()).IsNull();
+}
+
+//! A function of one geometry
+static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task) {
+	static constexpr struct {
+		const char *name;
+		BulkTask::Kind kind;
+	} TASKS[] = {{"area", BulkTask::AREA},
+	             {"length", BulkTask::LENGTH},
+	             {"perimeter", BulkTask::PERIMETER},
+	             {"centroid", BulkTask::CENTROID},
+	             {"flipcoordinates", BulkTask::FLIP}};
+	if (!SqlFunction::IsOurs(FunctionOf(function)) || ChildrenOf(function)[0]->IsFoldable() ||
+	    ReturnTypeOf(*ChildrenOf(function)[0]).id() != LogicalTypeId::GEOMETRY) {
+		return false;
+	}
+	auto name = SpatialFunctionName(FunctionName(function));
+	for (auto &known : TASKS) {
+		if (name == known.name) {
+			task.kind = known.kind;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool FindBulkTask(const Expression &call, BulkTask &task) {
+	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
+		return false;
+	}
+	auto &function = call.Cast<BoundFunctionExpression>();
+	auto count = ChildrenOf(function).size();
+	if (count == 1) {
+		return FindRowTask(function, task);
+	}
+	// `spatial` has functions of the same names
+	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(BindDataOf(function).get())) {
+		return false;
+	}
+	idx_t constants = 0;
+	for (idx_t i = 0; i < 2; i++) {
+		if (IsConstantGeometry(*ChildrenOf(function)[i])) {
+			constants++;
+		} else if (ChildrenOf(function)[i]->IsFoldable()) {
+			return false;
+		}
+	}
+	if (constants == 2) {
+		return false;
+	}
+	auto name = SpatialFunctionName(FunctionName(function));
+	if (count == 2 && FindSpatialPredicate(name, task.predicate)) {
+		task.kind = BulkTask::RELATE;
+		return true;
+	}
+	task.kind = count == 2 ? BulkTask::DISTANCE : BulkTask::WITHIN;
+	return name == (count == 2 ? "distance" : "dwithin");
+}
+
+} // namespace duckdb

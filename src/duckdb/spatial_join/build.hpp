@@ -1,0 +1,124 @@
+//===----------------------------------------------------------------------===//
+// duckdb/spatial_join/build.hpp
+//
+// The build side of a spatial join, or one partition of it, ready to be probed
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/row/tuple_data_collection.hpp"
+#include "duckdb/operators/counted_memory.hpp"
+#include "duckdb/spatial_join/index_dispatch.hpp"
+#include "duckdb/spatial_join/physical.hpp"
+#include "duckdb/support/task_parallel.hpp"
+
+#include <atomic>
+
+namespace duckdb {
+
+//! One bit for each row, set by many threads
+class RowFlags {
+public:
+	void Resize(idx_t rows) {
+		words = vector<std::atomic<uint64_t>>((rows + 63) / 64);
+		for (auto &word : words) {
+			word.store(0, std::memory_order_relaxed);
+		}
+	}
+	//! Returns whether it was set before
+	bool Set(idx_t row) {
+		auto bit = uint64_t(1) << (row % 64);
+		auto &word = words[row / 64];
+		return (word.load(std::memory_order_relaxed) & bit) != 0 ||
+		       (word.fetch_or(bit, std::memory_order_relaxed) & bit) != 0;
+	}
+	bool Has(idx_t row) const {
+		return words[row / 64].load(std::memory_order_relaxed) >> (row % 64) & 1;
+	}
+
+private:
+	vector<std::atomic<uint64_t>> words;
+};
+
+//! Rows of a collection that came from one batch of a scan
+struct BuildRun {
+	idx_t batch;
+	idx_t first;
+	idx_t count;
+};
+
+class SpatialBuild {
+public:
+	//! `matched`: of all rows of the build side, by their numbers, where the join marks them
+	SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows,
+	             RowFlags &matched);
+
+	//! Memory for so many rows beside their own
+	static idx_t EstimateMemory(idx_t rows);
+	//! Pins the rows
+	void Load(vibespatial::Parallel &parallel);
+	//! Indexes them, on the engine that was chosen for that
+	//! `for_device`: the GPU will look for pairs. `runs`: the rows in their batches, if known; they are numbered as these.
+	//! `beside`: what a thread may do with the rows in the meantime.
+	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
+	           bool for_device, vector<BuildRun> runs = {}, std::function<void()> beside = nullptr);
+	//! The device has packed the tree for itself alone
+	void NoteDeviceTree(idx_t boxes, const vibespatial::GpuTimes &times) {
+		index_dispatch->NoteDevice(boxes, times);
+	}
+	//! Counts memory that grew while probing
+	void CountMemory();
+
+	vibespatial::JoinIndex &Index() {
+		return *index;
+	}
+	idx_t Count() const {
+		return locations.size();
+	}
+	const TupleDataCollection &Rows() const {
+		return *rows;
+	}
+	data_ptr_t Location(idx_t row) const {
+		return locations[row];
+	}
+	bool IsMatched(idx_t row) const {
+		return matched.Has(op.NumberOf(locations[row]));
+	}
+	void SetMatched(idx_t row) {
+		matched.Set(op.NumberOf(locations[row]));
+	}
+
+	double seconds = 0;
+	//! With an aggregate: the group of each row
+	vector<uint32_t> groups;
+
+private:
+	void Order(vector<BuildRun> runs, vibespatial::Parallel &parallel);
+
+	ClientContext &context;
+	const PhysicalSpatialJoin &op;
+	unique_ptr<TupleDataCollection> rows;
+	vibespatial::UninitializedVector<data_ptr_t> locations;
+	RowFlags &matched;
+	optional_ptr<IndexDispatch> index_dispatch;
+	unique_ptr<vibespatial::JoinIndex> index;
+	CountedMemory memory;
+	mutex memory_lock;
+};
+
+//! Some columns of rows of a build side, into chunks
+class BuildGather {
+public:
+	BuildGather(const TupleDataLayout &layout, vector<column_t> columns);
+
+	//! Valid until the next call
+	DataChunk &Gather(const SpatialBuild &build, const uint32_t *build_rows, idx_t count);
+
+private:
+	vector<column_t> columns;
+	Vector locations;
+	TupleDataChunkState state;
+	DataChunk chunk;
+};
+
+} // namespace duckdb

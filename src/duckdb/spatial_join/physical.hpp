@@ -1,0 +1,147 @@
+//===----------------------------------------------------------------------===//
+// duckdb/spatial_join/physical.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/row/tuple_data_layout.hpp"
+#include "duckdb/execution/operator/join/physical_join.hpp"
+#include "duckdb/spatial_join/logical.hpp"
+#include "duckdb/planner/expression/bound_aggregate_expression.hpp"
+
+namespace duckdb {
+
+//! VIBE_SPATIAL_JOIN. The right child is sunk and indexed; the left child streams through. What is known only when all of the left
+//! child has passed comes from the source: rows of the build side that (never) matched, the groups of an aggregate, and
+//! the partitions of a build side that does not fit into memory.
+class PhysicalSpatialJoin : public ReportingOperator<PhysicalJoin> {
+public:
+	PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &context, LogicalSpatialJoin &join, PhysicalOperator &left,
+	                    PhysicalOperator &right);
+
+	// The condition
+	vibespatial::JoinCondition condition;
+	string predicate_text;
+	string residual_text;
+
+	// What the sides compute: the geometry, then their part of the limit; the build side also groups and arguments of aggregates
+	vector<unique_ptr<Expression>> probe_keys;
+	vector<unique_ptr<Expression>> build_keys;
+
+	// What is kept of the build side: columns of the right child, then its keys
+	vector<idx_t> kept_columns;
+	shared_ptr<TupleDataLayout> layout;
+	idx_t geometry_column;
+	idx_t limit_column;
+	//! The number of the row, where rows are marked
+	idx_t number_column;
+
+	// What comes out: columns of the left child, columns of the layout
+	vector<idx_t> left_columns;
+	vector<column_t> right_columns;
+	//! The column of the left child is NULL, for rows that are only counted
+	bool left_is_unread;
+	//! What the choice of an engine goes by
+	const char *kernel;
+
+	//! Which columns of the left child are needed after its rows were looked at
+	vector<bool> buffered_columns;
+
+	// The residual, over a chunk of these columns of the left child and of the layout
+	unique_ptr<Expression> residual;
+	vector<idx_t> residual_left;
+	vector<column_t> residual_right;
+
+	// The aggregate: BoundAggregateExpressions, and where their groups and arguments come from
+	bool has_aggregate;
+	vector<unique_ptr<Expression>> aggregates;
+	vector<LogicalType> group_types;
+	vector<unique_ptr<Expression>> probe_groups;
+	vector<column_t> build_groups;
+	struct Argument {
+		bool from_probe;
+		idx_t index;
+	};
+	vector<Argument> arguments;
+	vector<LogicalType> argument_types;
+	vector<unique_ptr<Expression>> probe_arguments;
+	vector<column_t> build_arguments;
+	//! The same over the right child, for a row of NULLs
+	vector<unique_ptr<Expression>> build_argument_expressions;
+
+	vector<ProbeScan> probe_scans;
+	bool deterministic;
+	//! As EXPLAIN shows it
+	string planned_engine;
+	//! The scan of the build side tells the order of its rows, and a device may know them again by it
+	bool has_batches;
+
+	// Rows of the layout
+	vibespatial::JoinRow GeometryOf(data_ptr_t row) const;
+	double LimitOf(data_ptr_t row) const;
+	idx_t NumberOf(data_ptr_t row) const {
+		return Load<uint64_t>(row + layout->GetOffsets()[number_column]);
+	}
+
+	//! Rows of the build side come out by whether they matched
+	bool MarksBuild() const;
+	//! Rows of the probe side come out even if they match nothing
+	bool KeepsProbe() const;
+	//! How many pairs each row of the build side has is all that is asked for
+	bool OnlyCounts() const;
+
+public:
+	string GetName() const override;
+	InsertionOrderPreservingMap<string> ParamsToString() const override;
+
+	// Sink interface
+	bool IsSink() const override {
+		return true;
+	}
+	bool ParallelSink() const override {
+		return !deterministic;
+	}
+	OperatorPartitionInfo RequiredPartitionInfo() const override {
+		return has_batches ? OperatorPartitionInfo::BatchIndex() : OperatorPartitionInfo::NoPartitionInfo();
+	}
+	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override;
+	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &context) const override;
+	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override;
+	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override;
+	void PrepareFinalize(ClientContext &context, GlobalSinkState &sink_state) const override;
+	SinkFinalizeType Finalize(Pipeline &pipeline, Event &event, ClientContext &context,
+	                          OperatorSinkFinalizeInput &input) const override;
+
+	// Operator interface
+	bool ParallelOperator() const override {
+		return !(deterministic && has_aggregate);
+	}
+	OrderPreservationType OperatorOrder() const override {
+		return deterministic ? OrderPreservationType::INSERTION_ORDER : OrderPreservationType::NO_ORDER;
+	}
+	unique_ptr<OperatorState> GetOperatorState(ExecutionContext &context) const override;
+
+	// Source interface
+	bool IsSource() const override {
+		return true;
+	}
+	bool ParallelSource() const override {
+		return true;
+	}
+	OrderPreservationType SourceOrder() const override {
+		return deterministic ? OrderPreservationType::INSERTION_ORDER : OrderPreservationType::NO_ORDER;
+	}
+	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &context) const override;
+	unique_ptr<LocalSourceState> GetLocalSourceState(ExecutionContext &context,
+	                                                 GlobalSourceState &gstate) const override;
+	ProgressData GetProgress(ClientContext &context, GlobalSourceState &gstate) const override;
+	InsertionOrderPreservingMap<string> Report(GlobalSourceState &gstate) const override;
+
+protected:
+	OperatorResultType ExecuteInternal(ExecutionContext &context, DataChunk &input, DataChunk &chunk,
+	                                   GlobalOperatorState &gstate, OperatorState &state) const override;
+	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,
+	                                 OperatorSourceInput &input) const override;
+};
+
+} // namespace duckdb

@@ -1,0 +1,476 @@
+#include "duckdb/support/settings.hpp"
+
+#include "duckdb/support/compat.hpp"
+#include "duckdb/main/config.hpp"
+#include "duckdb/support/task_parallel.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
+#include "engine/dispatch/kernel_registry.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+namespace duckdb {
+
+using vibespatial::ExecutionMode;
+using vibespatial::GpuEngine;
+using vibespatial::GpuOptions;
+using vibespatial::GpuRuntime;
+
+namespace {
+
+//! The text in lower case, where it is one of the choices. `source` is what the user set: the setting or the environment
+//! variable.
+string CheckChoice(const string &source, const string &what, const Value &value, const vector<string> &choices) {
+	auto text = value.IsNull() ? string() : StringValue::Get(value);
+	auto choice = StringUtil::Lower(text);
+	if (std::find(choices.begin(), choices.end(), choice) != choices.end()) {
+		return choice;
+	}
+	throw InvalidInputException("%s = '%s': %s is one of '%s'", source, text, what, StringUtil::Join(choices, "', '"));
+}
+
+//! '8GB' and the like
+uint64_t CheckBytes(const string &source, const Value &value) {
+	auto text = value.IsNull() ? string() : StringValue::Get(value);
+	StringUtil::Trim(text);
+	if (text.empty() || text == "0") {
+		return 0;
+	}
+	idx_t bytes = NumericLimits<idx_t>::Maximum();
+	try {
+		bytes = ParseBytes(text);
+	} catch (const std::exception &) {
+		// told below
+	}
+	if (bytes >= idx_t(NumericLimits<int64_t>::Maximum())) {
+		throw InvalidInputException("%s = '%s': a size is wanted, such as '8GB' or '512MiB'", source, text);
+	}
+	return bytes;
+}
+
+uint32_t CheckCount(const string &source, const Value &value, const char *what, uint32_t least, uint32_t most) {
+	auto count = value.IsNull() ? int64_t(-1) : BigIntValue::Get(value);
+	if (count < int64_t(least) || count > int64_t(most)) {
+		throw InvalidInputException("%s = %s: %s is between %d and %d", source, value.ToString(), what, least, most);
+	}
+	return uint32_t(count);
+}
+
+//===----------------------------------------------------------------------===//
+// The settings. Check() says what is wrong with a value, brings it into its usual form and takes it into the options.
+//===----------------------------------------------------------------------===//
+// VARIABLE is the environment variable that gives the default; empty: none does.
+struct ExecutionModeSetting {
+	static constexpr const char *NAME = "vibe_execution_mode";
+	static constexpr const char *VARIABLE = "VIBESPATIAL_EXECUTION_MODE";
+	static constexpr const char *DESCRIPTION = "Where vibespatial computes: auto, cpu or gpu";
+	static constexpr SetScope SCOPE = SetScope::SESSION;
+	static Value Default() {
+		return Value("auto");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &) {
+		value = Value(CheckChoice(source, "the execution mode", value, {"auto", "cpu", "gpu"}));
+	}
+};
+
+struct PrecompileSetting {
+	static constexpr const char *NAME = "vibe_precompile";
+	static constexpr const char *VARIABLE = "VIBESPATIAL_PRECOMPILE";
+	static constexpr const char *DESCRIPTION =
+	    "Which GPU kernels are made ready before a query needs them: auto (those of the operators), all or off. The "
+	    "environment variable says what LOAD does";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("auto");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &) {
+		value = Value(CheckChoice(source, "what is compiled ahead", value, {"auto", "all", "off"}));
+	}
+};
+
+struct KernelTimeoutSetting {
+	static constexpr const char *NAME = "vibe_kernel_timeout";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION =
+	    "Seconds that a query waits for a GPU kernel of its own before the CPU does the work (mode auto). Of the whole "
+	    "process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value::DOUBLE(2);
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		if (value.IsNull() || !(DoubleValue::Get(value) >= 0) || DoubleValue::Get(value) > 86400) {
+			throw InvalidInputException("%s = %s: seconds between 0 and 86400 are wanted", source, value.ToString());
+		}
+		options.kernel_timeout_seconds = DoubleValue::Get(value);
+	}
+};
+
+struct KernelSourceSetting {
+	static constexpr const char *NAME = "vibe_kernel_source";
+	static constexpr const char *VARIABLE = "VIBESPATIAL_KERNEL_SOURCE";
+	static constexpr const char *DESCRIPTION =
+	    "Where GPU kernels come from: auto, pack (the release pack alone) or jit (compiled here). Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("auto");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		auto choice = CheckChoice(source, "the source of kernels", value, {"auto", "pack", "jit"});
+		options.kernel_source = choice == "pack"  ? vibespatial::KernelSource::PACK
+		                        : choice == "jit" ? vibespatial::KernelSource::JIT
+		                                          : vibespatial::KernelSource::AUTO;
+		value = Value(choice);
+	}
+};
+
+struct MemoryTierSetting {
+	static constexpr const char *NAME = "vibe_memory_tier";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION = "How GPU memory is taken: pool, safe (frees caches and tries again "
+	                                           "before it fails) or managed (may page to the "
+	                                           "host). Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("safe");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		auto choice = CheckChoice(source, "the memory tier", value, {"pool", "safe", "managed"});
+		options.memory_tier = choice == "pool"      ? vibespatial::MemoryTier::POOL
+		                      : choice == "managed" ? vibespatial::MemoryTier::MANAGED
+		                                            : vibespatial::MemoryTier::SAFE;
+		value = Value(choice);
+	}
+};
+
+struct GpuDeviceSetting {
+	static constexpr const char *NAME = "vibe_gpu_device";
+	static constexpr const char *VARIABLE = "VIBESPATIAL_GPU_DEVICE";
+	static constexpr const char *DESCRIPTION =
+	    "The number of the GPU that is used. Of the whole process, and fixed once the GPU engine is open";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value::BIGINT(0);
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		auto device = int(CheckCount(source, value, "the number of a GPU", 0, 1023));
+		auto phase = GpuRuntime::Get().GetPhase();
+		bool is_open = phase == GpuRuntime::Phase::OPENING || phase == GpuRuntime::Phase::OPEN;
+		if (source == NAME && device != options.device && is_open) {
+			throw InvalidInputException("%s = %d: the GPU engine of this process is open on device %d, which stays so; "
+			                            "%s in the environment says which one to open",
+			                            source, device, options.device, VARIABLE);
+		}
+		options.device = device;
+	}
+};
+
+struct CacheSetting {
+	static constexpr const char *NAME = "vibe_cache";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION =
+	    "GPU memory for build sides of joins that are kept for the next query with "
+	    "the same one, such as 2GB; 0: none. Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("2GB");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		options.resident_limit = CheckBytes(source, value);
+		value = value.IsNull() ? Value("0") : value;
+	}
+};
+
+struct GpuMemoryLimitSetting {
+	static constexpr const char *NAME = "vibe_gpu_memory_limit";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION =
+	    "The most GPU memory to use, such as 8GB; empty or 0: nine tenths of what is free. Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		options.memory_limit = CheckBytes(source, value);
+		value = value.IsNull() ? Value("") : value;
+	}
+};
+
+struct CacheDirSetting {
+	static constexpr const char *NAME = "vibe_cache_dir";
+	static constexpr const char *VARIABLE = "VIBESPATIAL_CACHE_DIR";
+	static constexpr const char *DESCRIPTION = "The folder that compiled GPU kernels are kept in; empty: vibespatial's "
+	                                           "in the user's cache folder. Of the whole "
+	                                           "process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("");
+	}
+	static void Check(const string &, Value &value, GpuOptions &options) {
+		value = value.IsNull() ? Value("") : value;
+		options.cache_dir = StringValue::Get(value);
+	}
+};
+
+struct CacheLimitSetting {
+	static constexpr const char *NAME = "vibe_cache_limit";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION =
+	    "The most bytes of compiled GPU kernels that are kept on disk, such as 256MiB. Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("256MiB");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		auto bytes = CheckBytes(source, value);
+		if (bytes == 0) {
+			throw InvalidInputException("%s = '%s': a size above 0 is wanted, such as '256MiB'", source,
+			                            value.IsNull() ? string() : StringValue::Get(value));
+		}
+		options.cache_limit = bytes;
+	}
+};
+
+struct CompileWorkersSetting {
+	static constexpr const char *NAME = "vibe_compile_workers";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION =
+	    "How many processes compile GPU kernels at a time; 0: as many as cores and memory allow. Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value::BIGINT(0);
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		options.compile_workers = CheckCount(source, value, "the number of workers", 0, 1024);
+	}
+};
+
+struct CompileTimeoutSetting {
+	static constexpr const char *NAME = "vibe_compile_timeout";
+	static constexpr const char *VARIABLE = "";
+	static constexpr const char *DESCRIPTION =
+	    "Seconds after which a process that compiles a GPU kernel is ended. Of the whole process";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value::BIGINT(180);
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		options.compile_timeout_seconds = CheckCount(source, value, "the seconds of a compilation", 1, 86400);
+	}
+};
+
+//===----------------------------------------------------------------------===//
+// SET and LOAD
+//===----------------------------------------------------------------------===//
+//! What a setting means once it has its new value
+template <class SETTING>
+void Apply(ClientContext &, const Value &, const GpuOptions &options) {
+	GpuRuntime::Get().SetOptions(options);
+}
+
+void StartInBackground(ExecutionMode mode, Precompile precompile, const string &requested_by) {
+	if (mode == ExecutionMode::CPU || precompile == Precompile::OFF || !GpuRuntime::DeviceIsPossible()) {
+		return;
+	}
+	auto names = AllKernels();
+	if (precompile == Precompile::AUTO) {
+		// The first use comes first
+		names = vibespatial::KernelNeeds("box_index");
+		for (auto &name : vibespatial::KernelNeeds("spatial_join")) {
+			if (std::find(names.begin(), names.end(), name) == names.end()) {
+				names.push_back(name);
+			}
+		}
+	}
+	GpuRuntime::Get().StartInBackground(names, requested_by);
+}
+
+ExecutionMode ParseMode(const Value &value) {
+	auto &text = StringValue::Get(value);
+	return text == "cpu" ? ExecutionMode::CPU : text == "gpu" ? ExecutionMode::GPU : ExecutionMode::AUTO;
+}
+
+Precompile ParsePrecompile(const Value &value) {
+	auto &text = StringValue::Get(value);
+	return text == "all" ? Precompile::ALL : text == "off" ? Precompile::OFF : Precompile::AUTO;
+}
+
+template <>
+void Apply<ExecutionModeSetting>(ClientContext &context, const Value &value, const GpuOptions &) {
+	auto mode = ParseMode(value);
+	if (mode == ExecutionMode::GPU) {
+		string why_not;
+		if (!WaitForGpu(context, GPU_PATIENCE_SECONDS, why_not)) {
+			throw InvalidInputException("vibe_execution_mode = 'gpu': there is no GPU to use: %s. FROM vibe_gpu_info() "
+			                            "shows all that was looked for; 'auto' or 'cpu' go without",
+			                            why_not);
+		}
+	}
+	StartInBackground(mode, GetPrecompile(context), "SET vibe_execution_mode");
+}
+
+template <>
+void Apply<PrecompileSetting>(ClientContext &context, const Value &value, const GpuOptions &) {
+	StartInBackground(GetExecutionMode(context), ParsePrecompile(value), "SET vibe_precompile");
+}
+
+template <class SETTING>
+void Set(ClientContext &context, SetScope scope, Value &value) {
+	if (SETTING::SCOPE == SetScope::GLOBAL && scope == SetScope::SESSION) {
+		throw InvalidInputException("%s is of the whole process: SET GLOBAL %s", SETTING::NAME, SETTING::NAME);
+	}
+	auto options = GpuRuntime::Get().Options();
+	SETTING::Check(SETTING::NAME, value, options);
+	Apply<SETTING>(context, value, options);
+}
+
+//! Takes the value that the setting has from the start into the options. A database that is not the first of the process has
+//! a say only where it was opened with a value of its own.
+template <class SETTING>
+void Register(DBConfig &config, GpuOptions &options, bool is_first) {
+	auto value = SETTING::Default();
+	auto environment = std::getenv(SETTING::VARIABLE);
+	GpuOptions unused = options;
+	if (environment && *environment) {
+		Value text(environment);
+		if (!TryCast(text, value.type())) {
+			throw InvalidInputException("%s = '%s': a number is wanted", SETTING::VARIABLE, environment);
+		}
+		value = text;
+		SETTING::Check(SETTING::VARIABLE, value, unused);
+	}
+	config.AddExtensionOption(SETTING::NAME, SETTING::DESCRIPTION, value.type(), value, Set<SETTING>, SETTING::SCOPE);
+	// Another one may have been given when the database was opened
+	Value given;
+	config.TryGetCurrentSetting(SETTING::NAME, given);
+	given = given.DefaultCastAs(value.type());
+	if (is_first || !Value::NotDistinctFrom(given, value)) {
+		SETTING::Check(SETTING::NAME, given, options);
+		config.SetOptionByName(SETTING::NAME, given);
+	}
+}
+
+template <class GET>
+auto Setting(ClientContext &context, const char *name, GET &&get) -> decltype(get(Value())) {
+	Value value;
+	context.TryGetCurrentSetting(name, value);
+	return get(value);
+}
+
+} // namespace
+
+void RegisterSettings(ExtensionLoader &loader) {
+	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	static std::atomic<bool> loaded {false};
+	bool is_first = !loaded;
+	auto options = GpuRuntime::Get().Options();
+	Register<ExecutionModeSetting>(config, options, is_first);
+	Register<PrecompileSetting>(config, options, is_first);
+	Register<KernelTimeoutSetting>(config, options, is_first);
+	Register<KernelSourceSetting>(config, options, is_first);
+	Register<MemoryTierSetting>(config, options, is_first);
+	Register<GpuDeviceSetting>(config, options, is_first);
+	Register<GpuMemoryLimitSetting>(config, options, is_first);
+	Register<CacheSetting>(config, options, is_first);
+	Register<CacheDirSetting>(config, options, is_first);
+	Register<CacheLimitSetting>(config, options, is_first);
+	Register<CompileWorkersSetting>(config, options, is_first);
+	Register<CompileTimeoutSetting>(config, options, is_first);
+	GpuRuntime::Get().SetOptions(options);
+	loaded = true;
+
+	config.AddExtensionOption(
+	    "vibe_deterministic",
+	    "Rows of a spatial join or a search come in a stable order, whatever the number of threads",
+	    LogicalType::BOOLEAN, Value::BOOLEAN(false));
+	config.AddExtensionOption("vibe_gpu_min_rows",
+	                          "From so many rows on mode auto prefers the GPU; -1: as measured, see vibe_kernels()",
+	                          LogicalType::BIGINT, Value::BIGINT(-1));
+	config.AddExtensionOption("vibe_join_partitions",
+	                          "Cut the build side of spatial joins into so many parts; 0: as many as memory asks for",
+	                          LogicalType::UBIGINT, Value::UBIGINT(0));
+	config.AddExtensionOption("vibe_rewrites",
+	                          "Expressions of vibespatial's functions become cheaper ones; EXPLAIN shows them",
+	                          LogicalType::BOOLEAN, Value::BOOLEAN(true));
+}
+
+void StartGpu(ExtensionLoader &loader) {
+	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	Value mode, precompile;
+	config.TryGetCurrentSetting(ExecutionModeSetting::NAME, mode);
+	config.TryGetCurrentSetting(PrecompileSetting::NAME, precompile);
+	StartInBackground(ParseMode(mode), ParsePrecompile(precompile), "LOAD");
+}
+
+ExecutionMode GetExecutionMode(ClientContext &context) {
+	return Setting(context, ExecutionModeSetting::NAME, ParseMode);
+}
+
+Precompile GetPrecompile(ClientContext &context) {
+	return Setting(context, PrecompileSetting::NAME, ParsePrecompile);
+}
+
+int64_t GetGpuMinRows(ClientContext &context) {
+	Value value;
+	bool is_set = context.TryGetCurrentSetting("vibe_gpu_min_rows", value) && !value.IsNull();
+	return is_set ? BigIntValue::Get(value) : -1;
+}
+
+bool GetDeterministic(ClientContext &context) {
+	Value value;
+	return context.TryGetCurrentSetting("vibe_deterministic", value) && !value.IsNull() && BooleanValue::Get(value);
+}
+
+bool GetRewrites(ClientContext &context) {
+	Value value;
+	return context.TryGetCurrentSetting("vibe_rewrites", value) && !value.IsNull() && BooleanValue::Get(value);
+}
+
+double GetKernelTimeout(ClientContext &context) {
+	return Setting(context, KernelTimeoutSetting::NAME, [](const Value &value) { return DoubleValue::Get(value); });
+}
+
+GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not) {
+	constexpr double STEP = 0.1;
+	auto poll = CancelPoll(context);
+	auto begin = std::chrono::steady_clock::now();
+	auto left = [&] {
+		return seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+	};
+	auto &runtime = GpuRuntime::Get();
+	GpuEngine *engine = nullptr;
+	do {
+		poll();
+		engine = runtime.Engine(MaxValue(0.0, MinValue(STEP, left())), why_not);
+	} while (!engine && runtime.GetPhase() == GpuRuntime::Phase::OPENING && left() > 0);
+	if (!engine) {
+		return nullptr;
+	}
+	while (true) {
+		if (engine->WaitForDevice(MaxValue(0.0, MinValue(STEP, left())), why_not)) {
+			return engine;
+		}
+		if (left() <= 0 || !engine->Device().error.empty()) {
+			if (why_not.empty()) {
+				why_not = StringUtil::Format("the device was not up after %.1f seconds", seconds);
+			}
+			return nullptr;
+		}
+		poll();
+	}
+}
+
+std::vector<std::string> AllKernels() {
+	std::vector<std::string> names;
+	for (auto &unit : vibespatial::KernelUnits()) {
+		names.emplace_back(unit.name);
+	}
+	for (auto &spec : vibespatial::KernelSpecs()) {
+		names.emplace_back(spec.name);
+	}
+	return names;
+}
+
+} // namespace duckdb

@@ -1,0 +1,101 @@
+//===----------------------------------------------------------------------===//
+// duckdb/support/task_parallel.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/execution/executor.hpp"
+#include "duckdb/main/client_context.hpp"
+#include "duckdb/parallel/task_scheduler.hpp"
+#include "engine/common/shared_work.hpp"
+
+#include <chrono>
+
+namespace duckdb {
+
+//! Throws when the query was cancelled
+inline std::function<void()> CancelPoll(ClientContext &context) {
+	return [&context]() {
+		if (context.IsInterrupted()) {
+			throw InterruptException();
+		}
+	};
+}
+
+inline idx_t ThreadCount(ClientContext &context) {
+	return NumericCast<idx_t>(TaskScheduler::GetScheduler(context).NumberOfThreads());
+}
+
+//! DuckDB's threads for the work of one operator: the calling one, and those that are free
+class TaskThreads {
+public:
+	explicit TaskThreads(ClientContext &context)
+	    : context(context), threads(ThreadCount(context)), waiting(make_shared_ptr<atomic<idx_t>>(idx_t(0))) {
+	}
+
+	idx_t Count() const {
+		return threads;
+	}
+	//! Returns when the work is done; waits for no thread that has not begun to help
+	void Run(const std::function<void(vibespatial::Parallel &)> &work) {
+		auto shared = std::make_shared<vibespatial::SharedWork>(threads, CancelPoll(context));
+		if (HasExecutor()) {
+			Invite(shared);
+		}
+		shared->Run(work);
+	}
+	//! Calls for helpers with a work that others run; waits for nothing
+	void Invite(const std::shared_ptr<vibespatial::SharedWork> &work) {
+		// Tasks of the query itself: the client's thread looks for no others, and would turn in circles meanwhile
+		auto &producer = Executor::Get(context).GetToken();
+		auto &scheduler = TaskScheduler::GetScheduler(context);
+		// No more than there are threads, however often work is shared while all of them are busy
+		while (*waiting + 1 < threads) {
+			++*waiting;
+			scheduler.ScheduleTask(producer, make_shared_ptr<Helper>(scheduler, producer, work, waiting));
+		}
+	}
+
+private:
+	//! May be run when the work is done and the query is gone
+	class Helper : public Task {
+	public:
+		Helper(TaskScheduler &scheduler, ProducerToken &producer, std::shared_ptr<vibespatial::SharedWork> work,
+		       shared_ptr<atomic<idx_t>> waiting)
+		    : scheduler(scheduler), producer(producer), work(std::move(work)), waiting(std::move(waiting)) {
+		}
+		TaskExecutionResult Execute(TaskExecutionMode) override {
+			--*waiting;
+			// A thread that is needed elsewhere, or has a signal to answer, does not stay for long
+			constexpr std::chrono::milliseconds PATIENCE {50};
+			work->Help(PATIENCE, [&] {
+				++*waiting;
+				scheduler.ScheduleTask(producer, shared_from_this());
+			});
+			return TaskExecutionResult::TASK_FINISHED;
+		}
+
+	private:
+		TaskScheduler &scheduler;
+		ProducerToken &producer;
+		std::shared_ptr<vibespatial::SharedWork> work;
+		shared_ptr<atomic<idx_t>> waiting;
+	};
+
+	//! Functions of constants are computed while a query is planned, before it has an executor
+	bool HasExecutor() const {
+		try {
+			Executor::Get(context);
+			return true;
+		} catch (const InternalException &) {
+			return false;
+		}
+	}
+
+	ClientContext &context;
+	const idx_t threads;
+	//! Helpers that no thread has taken yet
+	shared_ptr<atomic<idx_t>> waiting;
+};
+
+} // namespace duckdb

@@ -1,0 +1,60 @@
+//===----------------------------------------------------------------------===//
+// engine/dispatch/events.hpp
+//
+// What was decided and what happened, piece of work by piece of work: vibe_dispatch_log() shows it
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+struct DispatchEvent {
+	//! From 1, without gaps; the log writes it
+	uint64_t sequence = 0;
+	//! Microseconds since 1970; the log writes it
+	int64_t time = 0;
+	std::string query;
+	std::string operator_name;
+	std::string kernel;
+	//! auto, cpu or gpu
+	std::string requested;
+	//! cpu or gpu
+	std::string selected;
+	//! cpu, gpu, or none where the work failed
+	std::string actual;
+	std::string reason;
+	uint64_t rows = 0;
+	uint64_t bytes_to_device = 0;
+	uint64_t bytes_from_device = 0;
+	double wait_ms = 0;
+	double to_device_ms = 0;
+	double kernel_ms = 0;
+	double from_device_ms = 0;
+	double total_ms = 0;
+	//! The device was selected, and the work was done elsewhere
+	bool fallback = false;
+};
+
+//! The last events of the process
+class DispatchLog {
+public:
+	static constexpr size_t CAPACITY = 4096;
+
+	static DispatchLog &Get();
+
+	void Add(DispatchEvent event);
+	//! Oldest first
+	std::vector<DispatchEvent> Events();
+
+private:
+	std::mutex lock;
+	std::deque<DispatchEvent> events;
+	uint64_t last = 0;
+};
+
+} // namespace vibespatial

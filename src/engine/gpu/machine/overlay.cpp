@@ -1,0 +1,577 @@
+#include "engine/gpu/machine/overlay.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vibespatial {
+
+using vibe::i32;
+using vibe::NetCut;
+using vibe::NetEdge;
+using vibe::NetEntries;
+using vibe::NetHop;
+using vibe::NetPart;
+using vibe::NetRing;
+using vibe::u32;
+using vibe::u64;
+using vibe::u8;
+using vibe::UnitedRing;
+using vibe::Vec2;
+
+namespace {
+
+constexpr const char *SPLIT = "overlay_split";
+constexpr const char *MEET = "segment_intersection";
+constexpr const char *RINGS = "overlay_rings";
+
+//! What the strips of a part are made from
+struct Extent {
+	vibe::Box box = vibe::Box::Empty();
+	//! Of all edges together, along x
+	double run = 0;
+	size_t count = 0;
+
+	void Add(const Vec2 &a, const Vec2 &b) {
+		box.Add(a.x, a.y);
+		box.Add(b.x, b.y);
+		run += vibe::Abs(b.x - a.x);
+		count++;
+	}
+	void Add(const Extent &other) {
+		box.Add(other.box);
+		run += other.run;
+		count += other.count;
+	}
+};
+
+//! Steps to a unit, where so many make up a length
+double ScaleOf(double steps, double length) {
+	const double scale = length > 0 ? steps / length : 0;
+	return scale < vibe::Infinity() ? scale : 0;
+}
+
+//! As OverlayEdges cuts its edges into strips
+NetPart PartOf(const Extent &extent, uint32_t first_strip) {
+	NetPart part {};
+	part.first_strip = first_strip;
+	part.strips = 1;
+	if (extent.count == 0) {
+		return part;
+	}
+	const double width = extent.box.max_x - extent.box.min_x, count = static_cast<double>(extent.count);
+	if (extent.run > 0) {
+		part.strips = static_cast<uint32_t>(std::max(1.0, std::min(count / 8, width * count / (2 * extent.run))));
+	}
+	part.low_x = extent.box.min_x;
+	part.low_y = extent.box.min_y;
+	part.scale = ScaleOf(part.strips, width);
+	part.step = width / part.strips;
+	part.height_scale = ScaleOf(4294967295.0, extent.box.max_y - extent.box.min_y);
+	return part;
+}
+
+//! Reads rings into memory that the device copies from, and takes down what is to be known of them meanwhile
+class RingWriter {
+public:
+	RingWriter(const OverlayNet &net, OverlayMachine &machine, Vec2 *to) : net(net), machine(machine), to(to) {
+	}
+
+	//! To `to`; returns the extent of each part
+	std::vector<Extent> Run(Parallel &parallel) {
+		// Rings that follow each other and fit into a piece; one that does not is a piece by itself
+		std::vector<size_t> pieces {0};
+		for (size_t i = 0; i < net.ring_count; i++) {
+			if (i > pieces.back() && Start(i + 1) - Start(pieces.back()) > MOST) {
+				pieces.push_back(i);
+			}
+		}
+		pieces.push_back(net.ring_count);
+		const size_t shares = std::min(pieces.size() - 1, parallel.Threads() * 2);
+		// Parts of a share's rings lie anywhere: each share has all of them, one after the other
+		std::vector<std::vector<Extent>> extents(shares);
+		parallel.For(shares, [&](size_t share) {
+			extents[share].resize(net.parts);
+			const auto end = (pieces.size() - 1) * (share + 1) / shares;
+			for (auto piece = (pieces.size() - 1) * share / shares; piece < end; piece++) {
+				Write(pieces[piece], pieces[piece + 1], extents[share]);
+			}
+		});
+		for (size_t share = 1; share < shares; share++) {
+			for (size_t part = 0; part < net.parts; part++) {
+				extents[0][part].Add(extents[share][part]);
+			}
+		}
+		return std::move(extents[0]);
+	}
+
+private:
+	static constexpr size_t MOST = OverlayMachine::MOST_WRITTEN / sizeof(Vec2);
+
+	size_t Start(size_t ring) const {
+		return ring == net.ring_count ? net.vertex_count : net.rings[ring].start;
+	}
+	void Write(size_t begin, size_t end, std::vector<Extent> &extents) {
+		const auto first = Start(begin), count = Start(end) - first;
+		if (count <= MOST) {
+			machine.Write(to + first, count * sizeof(Vec2), [&](void *at) {
+				for (auto ring = begin; ring < end; ring++) {
+					Read(ring, static_cast<Vec2 *>(at) + (Start(ring) - first), extents);
+				}
+			});
+			return;
+		}
+		PagesVector<Vec2> large(count);
+		Read(begin, large.data(), extents);
+		for (size_t at = 0; at < count; at += MOST) {
+			const auto bytes = std::min(MOST, count - at) * sizeof(Vec2);
+			machine.Write(to + first + at, bytes, [&](void *out) { std::memcpy(out, large.data() + at, bytes); });
+		}
+	}
+	void Read(size_t ring, Vec2 *out, std::vector<Extent> &extents) {
+		net.rings[ring].weight = net.read(ring, out);
+		auto &extent = extents[net.rings[ring].part];
+		const auto count = Start(ring + 1) - Start(ring);
+		for (size_t i = 0; i < count; i++) {
+			extent.Add(out[i], out[i + 1 == count ? 0 : i + 1]);
+		}
+	}
+
+	const OverlayNet &net;
+	OverlayMachine &machine;
+	Vec2 *to;
+};
+
+} // namespace
+
+template <class T>
+GpuOverlay::Array<T> GpuOverlay::New(uint64_t count) {
+	Array<T> array;
+	array.held = machine.Allocate(std::max<uint64_t>(count, 1) * sizeof(T));
+	array.at = static_cast<T *>(array.held.get());
+	array.count = count;
+	return array;
+}
+
+template <class T>
+GpuOverlay::Array<T> GpuOverlay::NewZeros(uint64_t count) {
+	auto array = New<T>(count);
+	machine.Zero(array.at, count * sizeof(T));
+	return array;
+}
+
+template <class... ARGUMENTS>
+void GpuOverlay::Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments) {
+	void *addresses[] = {static_cast<void *>(&arguments)...};
+	machine.Launch(unit, entry_point, threads, addresses);
+}
+
+GpuOverlay::Array<i32> GpuOverlay::Positions(const Array<i32> &counts) {
+	auto positions = New<i32>(counts.count);
+	machine.Scan(counts.at, positions.at, counts.count);
+	return positions;
+}
+
+template <class T>
+T GpuOverlay::Value(const T *at) {
+	T value;
+	machine.Get(&value, at, sizeof(value));
+	return value;
+}
+
+uint32_t GpuOverlay::Total(const Array<i32> &positions) {
+	return static_cast<uint32_t>(Value(positions.at + (positions.count - 1)));
+}
+
+void GpuOverlay::Sort(Array<u64> &keys, Array<i32> &values, int bits) {
+	if (keys.count == 0) {
+		return;
+	}
+	auto sorted_keys = New<u64>(keys.count);
+	auto sorted_values = New<i32>(values.count);
+	machine.Sort(keys.at, sorted_keys.at, values.at, sorted_values.at, keys.count, bits);
+	keys = sorted_keys;
+	values = sorted_values;
+}
+
+template <class VECTOR, class T>
+void GpuOverlay::Fetch(const Array<T> &array, VECTOR &out) {
+	out.resize(array.count);
+	machine.Get(out.data(), array.at, array.count * sizeof(T));
+}
+
+std::vector<uint8_t> GpuOverlay::GetBytes(const Array<u8> &bytes) {
+	std::vector<uint8_t> out;
+	Fetch(bytes, out);
+	return out;
+}
+
+void GpuOverlay::Run(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
+	using Clock = std::chrono::steady_clock;
+	const auto any = [](const std::vector<uint8_t> &flags) {
+		return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
+	};
+	auto begin = Clock::now();
+	Send(net, parallel);
+	times.to_device_ms += machine.EndStep("to device", begin);
+	if (net.are_valid) {
+		begin = Clock::now();
+		const auto doubtful = Doubtful(net.polygons);
+		times.kernel_ms += machine.EndStep("kernels", begin);
+		if (!net.are_valid(doubtful)) {
+			united.state = UnitedNet::State::INVALID;
+			return;
+		}
+	}
+	begin = Clock::now();
+	Unite(false);
+	united.failed = GetBytes(failed);
+	times.kernel_ms += machine.EndStep("kernels", begin);
+	OverlayNet::Edges others;
+	if (net.rest && any(united.failed)) {
+		net.rest(united.failed, others);
+	}
+	united.state = UnitedNet::State::PARTS;
+	if (net.whole) {
+		begin = Clock::now();
+		const auto reduced = boundary;
+		Join(net, others);
+		Unite(true);
+		if (any(GetBytes(failed))) {
+			boundary = reduced;
+		} else {
+			others.clear();
+			united.state = BuildRings();
+		}
+		times.kernel_ms += machine.EndStep("kernels", begin);
+	}
+	begin = Clock::now();
+	if (united.state == UnitedNet::State::RINGS) {
+		Fetch(vertices, united.vertices);
+		Fetch(rings, united.rings);
+	} else {
+		Fetch(boundary, united.edges);
+		united.edges.insert(united.edges.end(), others.begin(), others.end());
+	}
+	if (united.state == UnitedNet::State::LINKED) {
+		Fetch(links.to, united.next);
+		Fetch(links.crowded, united.crowded);
+		Fetch(under, united.under);
+	}
+	times.from_device_ms += machine.EndStep("from device", begin);
+}
+
+void GpuOverlay::PutParts(const std::vector<NetPart> &layout) {
+	parts = New<NetPart>(layout.size());
+	machine.Put(parts.at, layout.data(), layout.size() * sizeof(NetPart));
+	key_bits = 33;
+	const uint64_t strips = layout.empty() ? 0 : uint64_t(layout.back().first_strip) + layout.back().strips;
+	// What is no edge has all bits, and comes after the last strip
+	while (strips >> (key_bits - 32) != 0) {
+		key_bits++;
+	}
+}
+
+void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
+	const auto count = net.vertex_count;
+	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
+		throw GpuMemoryError("more edges than 28 bits can number");
+	}
+	auto ring_vertices = New<Vec2>(count);
+	std::vector<NetPart> layout;
+	uint32_t strips = 0;
+	for (auto &extent : RingWriter(net, machine, ring_vertices.at).Run(parallel)) {
+		layout.push_back(PartOf(extent, strips));
+		strips += layout.back().strips;
+		run += extent.run;
+		sent += extent.count;
+	}
+	PutParts(layout);
+	edges = New<NetEdge>(count);
+	auto net_rings = New<NetRing>(net.ring_count);
+	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing));
+	Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
+	       static_cast<u32>(net.ring_count), edges.at);
+}
+
+void GpuOverlay::Join(const OverlayNet &net, const OverlayNet::Edges &others) {
+	const auto count = boundary.count + others.size();
+	if (count > OverlayNet::MAX_COUNT) {
+		throw GpuMemoryError("more edges than 28 bits can number");
+	}
+	Extent extent;
+	extent.box = net.box;
+	extent.count = count;
+	// Edges are about as wide as they came
+	extent.run = sent > 0 ? run * (static_cast<double>(count) / static_cast<double>(sent)) : 0;
+	PutParts({PartOf(extent, 0)});
+	auto all = New<NetEdge>(count);
+	if (!others.empty()) {
+		machine.Put(all.at + boundary.count, others.data(), others.size() * sizeof(NetEdge));
+		Launch(RINGS, "join_parts", others.size(), all.at + boundary.count, static_cast<u32>(others.size()),
+		       all.at + boundary.count);
+	}
+	Launch(RINGS, "join_parts", boundary.count, boundary.at, static_cast<u32>(boundary.count), all.at);
+	edges = all;
+}
+
+void GpuOverlay::Begin() {
+	failed = NewZeros<u8>(parts.count);
+	const std::vector<uint8_t> all(parts.count, 1);
+	active = New<u8>(parts.count);
+	machine.Put(active.at, all.data(), all.size());
+}
+
+std::vector<uint8_t> GpuOverlay::Doubtful(size_t polygons) {
+	Begin();
+	const auto strips = FillStrips(0);
+	auto doubtful = NewZeros<u8>(polygons);
+	Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at, strips.view,
+	       active.at, failed.at, doubtful.at);
+	const auto unseen = GetBytes(failed);
+	// A part that a thread had to leave says nothing of its polygons
+	if (std::count(unseen.begin(), unseen.end(), 1) > 0) {
+		return std::vector<uint8_t>(polygons, 1);
+	}
+	return GetBytes(doubtful);
+}
+
+void GpuOverlay::Unite(bool by_chains) {
+	Begin();
+	Settle();
+	const auto strips = SplitAll();
+	const auto count = static_cast<u32>(edges.count);
+	auto depths = New<i32>(count);
+	Array<NetHop> leaders;
+	if (by_chains) {
+		leaders = Leaders(Link(edges));
+	}
+	Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, failed.at, depths.at);
+	if (by_chains) {
+		auto spread = New<i32>(count);
+		Launch(RINGS, "chain_depths", count, edges.at, count, leaders.at, depths.at, spread.at);
+		depths = spread;
+	}
+	boundary = New<NetEdge>(count);
+	auto total = NewZeros<u64>(1);
+	Launch(MEET, "union_boundary", count, edges.at, count, depths.at, failed.at, boundary.at, total.at);
+	boundary.count = Value(total.at);
+}
+
+//===----------------------------------------------------------------------===//
+// Edges that meet in their ends only
+//===----------------------------------------------------------------------===//
+//! Equal edges become one, and those that separate nothing go
+void GpuOverlay::Settle() {
+	const auto count = static_cast<u32>(edges.count);
+	auto keys = New<u64>(count);
+	auto ids = New<i32>(count);
+	Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
+	Sort(keys, ids, key_bits);
+	auto kept = New<i32>(uint64_t(count) + 1);
+	Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, kept.at);
+	const auto positions = Positions(kept);
+	auto settled = New<NetEdge>(Total(positions));
+	Launch(SPLIT, "gather_edges", count, edges.at, ids.at, count, positions.at, settled.at);
+	edges = settled;
+}
+
+GpuOverlay::Strips GpuOverlay::FillStrips(double reach) {
+	const auto count = static_cast<u32>(edges.count);
+	auto counts = New<i32>(uint64_t(count) + 1);
+	Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, reach, counts.at);
+	const auto starts = Positions(counts);
+	const auto entries = Total(starts);
+	Strips strips {New<u64>(entries), New<i32>(entries), {}};
+	Launch(MEET, "strip_entries", count, edges.at, count, parts.at, reach, starts.at, strips.keys.at, strips.edges.at);
+	Sort(strips.keys, strips.edges, key_bits);
+	strips.view = NetEntries {strips.keys.at, strips.edges.at, entries, most_entries};
+	return strips;
+}
+
+GpuOverlay::Strips GpuOverlay::SplitAll() {
+	auto strips = FillStrips(0);
+	if (!Split(strips, 0)) {
+		return strips;
+	}
+	// As OverlayArrangement does it: edges that meet anew go to ends that are near. What that does not end is left to the CPU.
+	constexpr int NEAR_ROUNDS = 8;
+	const auto counts = [&] {
+		auto each = NewZeros<u32>(parts.count);
+		Launch(MEET, "part_counts", edges.count, edges.at, static_cast<u32>(edges.count), each.at);
+		std::vector<u32> out(parts.count);
+		machine.Get(out.data(), each.at, out.size() * sizeof(u32));
+		return out;
+	};
+	std::vector<u32> first;
+	for (int round = 0;; round++) {
+		strips = Strips();
+		strips = FillStrips(0);
+		auto meet = NewZeros<u8>(parts.count);
+		Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, active.at, meet.at,
+		       failed.at);
+		const auto again = GetBytes(meet);
+		if (std::count(again.begin(), again.end(), 1) == 0) {
+			return strips;
+		}
+		const auto now = counts();
+		if (round == 0) {
+			first = now;
+		}
+		auto gone = GetBytes(failed);
+		auto goes_on = again;
+		for (size_t part = 0; part < again.size(); part++) {
+			if (again[part] && (round == 3 * NEAR_ROUNDS || now[part] > first[part] * 2 + 256)) {
+				gone[part] = 1;
+				goes_on[part] = 0;
+			}
+		}
+		machine.Put(failed.at, gone.data(), gone.size());
+		machine.Put(active.at, goes_on.data(), goes_on.size());
+		const double reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
+		strips = Strips();
+		Split(FillStrips(reach), reach);
+	}
+}
+
+bool GpuOverlay::Split(const Strips &strips, double reach) {
+	const auto count = static_cast<u32>(edges.count);
+	// As many cuts as edges, or what it takes
+	uint64_t found = 0, capacity = uint64_t(count) + 1024;
+	Array<NetCut> cuts;
+	Array<i32> counts;
+	do {
+		capacity = std::max(capacity, found);
+		cuts = Array<NetCut>();
+		cuts = New<NetCut>(capacity);
+		counts = NewZeros<i32>(uint64_t(count) + 1);
+		auto total = NewZeros<u64>(1);
+		Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, reach, active.at, cuts.at,
+		       capacity, total.at, counts.at, failed.at);
+		found = Value(total.at);
+		if (found + count > OverlayNet::MAX_COUNT) {
+			throw GpuMemoryError("edges meet in more points than 28 bits can number");
+		}
+	} while (found > capacity);
+	if (found == 0) {
+		return false;
+	}
+	const auto starts = Positions(counts);
+	auto points = New<Vec2>(found);
+	Launch(SPLIT, "place_cuts", found, cuts.at, static_cast<u32>(found), starts.at, points.at);
+	auto piece_counts = New<i32>(uint64_t(count) + 1);
+	Launch(SPLIT, "count_pieces", piece_counts.count, edges.at, count, starts.at, points.at, piece_counts.at);
+	const auto positions = Positions(piece_counts);
+	auto pieces = New<NetEdge>(Total(positions));
+	Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, pieces.at);
+	edges = pieces;
+	Settle();
+	return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Chains and rings
+//===----------------------------------------------------------------------===//
+GpuOverlay::Links GpuOverlay::Link(const Array<NetEdge> &ends) {
+	const auto count = static_cast<u32>(ends.count);
+	auto keys = New<u64>(uint64_t(count) * 2);
+	auto ids = New<i32>(keys.count);
+	Launch(RINGS, "end_keys", keys.count, ends.at, count, keys.at, ids.at);
+	Sort(keys, ids, 32);
+	Links found {keys, ids, New<u32>(count), New<u8>(count), false};
+	auto any = NewZeros<u32>(1);
+	Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at, any.at);
+	found.any_crowded = Value(any.at) != 0;
+	return found;
+}
+
+GpuOverlay::Array<NetHop> GpuOverlay::Double(Array<NetHop> hops, const char *entry_point) {
+	// Asking costs more than a few times too many
+	constexpr int TIMES = 4;
+	const auto count = static_cast<u32>(hops.count);
+	auto other = New<NetHop>(count);
+	auto changed = New<u32>(1);
+	do {
+		for (int i = 0; i < TIMES; i++) {
+			machine.Zero(changed.at, sizeof(u32));
+			Launch(RINGS, entry_point, count, hops.at, count, other.at, changed.at);
+			std::swap(hops, other);
+		}
+	} while (Value(changed.at) != 0);
+	return hops;
+}
+
+GpuOverlay::Array<NetHop> GpuOverlay::Leaders(const Links &found) {
+	auto hops = New<NetHop>(found.to.count);
+	Launch(RINGS, "first_hops", hops.count, found.to.at, static_cast<u32>(hops.count), hops.at);
+	return Double(hops, "least_hops");
+}
+
+//! As EdgeBefore does; false where too many start in a point
+bool GpuOverlay::SortBoundary() {
+	const auto count = static_cast<u32>(boundary.count);
+	auto keys = New<u64>(count);
+	auto ids = New<i32>(count);
+	Launch(RINGS, "start_y_keys", count, boundary.at, count, keys.at, ids.at);
+	Sort(keys, ids, 64);
+	Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
+	Sort(keys, ids, 64);
+	auto sorted = New<NetEdge>(count);
+	Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
+	if (GetBytes(failed)[0] != 0) {
+		return false;
+	}
+	boundary = sorted;
+	return true;
+}
+
+//! Rings that come back to a point are cut by the CPU, which is told how edges follow each other
+UnitedNet::State GpuOverlay::LinkCrowded() {
+	const auto count = static_cast<u32>(boundary.count);
+	Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count, links.crowded.at,
+	       links.to.at, failed.at);
+	if (GetBytes(failed)[0] != 0) {
+		return UnitedNet::State::WHOLE;
+	}
+	edges = boundary;
+	const auto strips = FillStrips(0);
+	under = New<u32>(count);
+	Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at, links.crowded.at,
+	       under.at, failed.at);
+	return GetBytes(failed)[0] == 0 ? UnitedNet::State::LINKED : UnitedNet::State::WHOLE;
+}
+
+UnitedNet::State GpuOverlay::BuildRings() {
+	if (!SortBoundary()) {
+		return UnitedNet::State::WHOLE;
+	}
+	links = Link(boundary);
+	if (links.any_crowded) {
+		return LinkCrowded();
+	}
+	const auto count = static_cast<u32>(boundary.count);
+	const auto least = Leaders(links);
+	auto far = New<NetHop>(count);
+	Launch(RINGS, "ring_hops", count, links.to.at, least.at, count, far.at);
+	far = Double(far, "far_hops");
+	auto leads = New<i32>(uint64_t(count) + 1);
+	auto lengths = New<i32>(uint64_t(count) + 1);
+	Launch(RINGS, "count_rings", leads.count, least.at, far.at, count, leads.at, lengths.at);
+	const auto ring_at = Positions(leads), vertex_at = Positions(lengths);
+	rings = New<UnitedRing>(Total(ring_at));
+	vertices = New<Vec2>(count);
+	auto holes = NewZeros<u32>(1);
+	Launch(RINGS, "write_rings", count, boundary.at, links.to.at, least.at, far.at, count, ring_at.at, vertex_at.at,
+	       vertices.at, rings.at, holes.at);
+	Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
+	if (Value(holes.at) == 0) {
+		return UnitedNet::State::RINGS;
+	}
+	edges = boundary;
+	const auto strips = FillStrips(0);
+	Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at, rings.at,
+	       static_cast<u32>(rings.count), failed.at);
+	return GetBytes(failed)[0] == 0 ? UnitedNet::State::RINGS : UnitedNet::State::WHOLE;
+}
+
+} // namespace vibespatial

@@ -1,0 +1,138 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/machine/overlay.hpp
+//
+// Unions of many polygons on a device: the kernels of overlay_split, segment_intersection and overlay_rings one after the
+// other, with scans and sorts between them.
+//
+// Promise: the same edges as the CPU's, bit by bit, and the same rings. What the device cannot tell is left to the CPU: a part,
+// the union of all parts, or its rings.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/overlay.hpp"
+#include "engine/gpu/interface/engine.hpp"
+
+#include <chrono>
+#include <memory>
+
+namespace vibespatial {
+
+//! One line of work on a device. Throws GpuError.
+class OverlayMachine {
+public:
+	virtual ~OverlayMachine() = default;
+
+	//! Memory of the device, as long as somebody holds it
+	virtual std::shared_ptr<void> Allocate(size_t bytes) = 0;
+	virtual void Zero(void *at, size_t bytes) = 0;
+	//! Between the host's memory and the device's; both return when the host's may be used
+	virtual void Put(void *to, const void *from, size_t bytes) = 0;
+	//! To the device what `write` leaves, at most MOST_WRITTEN bytes of it; several threads may do so at the same time
+	virtual void Write(void *to, size_t bytes, const std::function<void(void *)> &write) = 0;
+	static constexpr size_t MOST_WRITTEN = size_t(1) << 19;
+	virtual void Get(void *to, const void *from, size_t bytes) = 0;
+	//! As CUDA takes arguments
+	virtual void Launch(const char *unit, const char *entry_point, uint64_t threads, void **arguments) = 0;
+	//! out[i] = in[0] + .. + in[i - 1]
+	virtual void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) = 0;
+	//! By the lowest so many bits of the keys; what is equal keeps its order
+	virtual void Sort(const vibe::u64 *keys, vibe::u64 *keys_out, const vibe::i32 *values, vibe::i32 *values_out,
+	                  uint64_t count, int bits) = 0;
+	//! Waits for the device, and takes down what was done since; in milliseconds
+	virtual double EndStep(const char *name, std::chrono::steady_clock::time_point begin) = 0;
+};
+
+class GpuOverlay {
+public:
+	//! Entries of a strip that one thread looks at
+	static constexpr uint32_t MOST_ENTRIES = 1 << 17;
+
+	explicit GpuOverlay(OverlayMachine &machine, uint32_t most_entries = MOST_ENTRIES)
+	    : machine(machine), most_entries(most_entries) {
+	}
+
+	void Run(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times);
+
+private:
+	template <class T>
+	struct Array {
+		std::shared_ptr<void> held;
+		T *at = nullptr;
+		uint64_t count = 0;
+	};
+	//! The entries of edges in strips, sorted
+	struct Strips {
+		Array<vibe::u64> keys;
+		Array<vibe::i32> edges;
+		vibe::NetEntries view;
+	};
+	//! Edges whose ends were matched
+	struct Links {
+		//! Sorted, as are the ends
+		Array<vibe::u64> keys;
+		Array<vibe::i32> ids;
+		Array<vibe::u32> to;
+		//! More than two meet in the head of an edge
+		Array<vibe::u8> crowded;
+		bool any_crowded;
+	};
+
+	template <class T>
+	Array<T> New(uint64_t count);
+	template <class T>
+	Array<T> NewZeros(uint64_t count);
+	template <class T>
+	T Value(const T *at);
+	template <class... ARGUMENTS>
+	void Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments);
+	//! `counts` to where each begins; the last is the sum
+	Array<vibe::i32> Positions(const Array<vibe::i32> &counts);
+	uint32_t Total(const Array<vibe::i32> &positions);
+	void Sort(Array<vibe::u64> &keys, Array<vibe::i32> &values, int bits);
+	void PutParts(const std::vector<vibe::NetPart> &layout);
+	std::vector<uint8_t> GetBytes(const Array<vibe::u8> &bytes);
+
+	//! To the device
+	void Send(const OverlayNet &net, Parallel &parallel);
+	//! Marks polygons that may not be valid
+	std::vector<uint8_t> Doubtful(size_t polygons);
+	//! All boundaries, and these edges, into one part
+	void Join(const OverlayNet &net, const OverlayNet::Edges &others);
+	//! All parts have yet to be done
+	void Begin();
+	//! The boundary of each part; by chains where parts are large
+	void Unite(bool by_chains);
+	void Settle();
+	Strips FillStrips(double reach);
+	//! Splits edges of active parts once, where they meet; false when there was nothing to split
+	bool Split(const Strips &strips, double reach);
+	//! Again and again, as OverlayArrangement does it, until edges meet in their ends only
+	Strips SplitAll();
+	Links Link(const Array<vibe::NetEdge> &ends);
+	Array<vibe::NetHop> Double(Array<vibe::NetHop> hops, const char *entry_point);
+	Array<vibe::NetHop> Leaders(const Links &found);
+	bool SortBoundary();
+	UnitedNet::State BuildRings();
+	UnitedNet::State LinkCrowded();
+	template <class VECTOR, class T>
+	void Fetch(const Array<T> &array, VECTOR &out);
+
+	OverlayMachine &machine;
+	const uint32_t most_entries;
+	//! Of all edges together along x, when they came
+	double run = 0;
+	size_t sent = 0;
+	//! Of keys: a strip's number and 32 more
+	int key_bits = 64;
+	Array<vibe::NetPart> parts;
+	Array<vibe::NetEdge> edges;
+	Array<vibe::u8> failed;
+	Array<vibe::u8> active;
+	Array<vibe::NetEdge> boundary;
+	Array<vibe::Vec2> vertices;
+	Array<vibe::UnitedRing> rings;
+	Links links;
+	Array<vibe::u32> under;
+};
+
+} // namespace vibespatial

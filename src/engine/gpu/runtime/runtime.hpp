@@ -1,0 +1,87 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/runtime/runtime.hpp
+//
+// The device registry: the one GPU engine of the process, from the plug-in's file to the open engine. There is nothing of
+// CUDA here, and a process that never asks for an engine opens nothing.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/engine.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+class GpuRuntime {
+public:
+	enum class Phase : uint8_t { NOT_STARTED, OPENING, OPEN, FAILED };
+
+	//! Never destroyed: a thread that opens the plug-in may outlive every database
+	static GpuRuntime &Get();
+
+	//! Of the whole process. An engine that is open is told; its device stays the one it was opened with.
+	void SetOptions(const GpuOptions &options);
+	GpuOptions Options();
+
+	//! Opens the plug-in on a thread of its own and asks for these kernels once it is open (at once where it is already).
+	//! Returns without waiting. A failed opening is not tried again.
+	void StartInBackground(const std::vector<std::string> &names, const std::string &requested_by);
+	//! Opens it where nobody has yet, or nobody could, and waits for that; nothing after so long, with the reason
+	GpuEngine *Engine(double wait_seconds, std::string &why_not);
+	//! The engine where it is open already; costs nothing
+	GpuEngine *IfOpen() const;
+
+	//! Before a database closes, after which the process may end at any time: waits, at most so long, for what cannot be stopped
+	void Quiesce(double timeout_seconds);
+
+	Phase GetPhase();
+	//! "not started", "being opened", "open", or why it could not be opened
+	std::string State();
+	//! The file of the plug-in, whether or not it was opened; empty where there is none, with the reason
+	std::string PluginPath(std::string &why_not);
+
+	//! The plug-in's libraries that this runtime looks for, since the loader of the plug-in needs them
+	std::vector<GpuComponent> Libraries();
+
+	//! Could a device be here? Looks for the files of the drivers, loads nothing.
+	static bool DeviceIsPossible();
+	//! Why it could not
+	static const char *NoDeviceText();
+
+private:
+	GpuRuntime();
+
+	void Start(std::unique_lock<std::mutex> &guard);
+	void Open();
+	//! The engine, or nothing and the reason
+	GpuEngine *OpenPlugin(const GpuOptions &options, std::string &error);
+	void AtExit();
+	//! Around a fork; an engine of the process that a child was forked from is of no use there
+	void BeforeFork();
+	void AfterFork();
+	void InChild();
+
+	std::mutex lock;
+	std::condition_variable changed;
+	Phase phase = Phase::NOT_STARTED;
+	GpuOptions options;
+	uint64_t options_version = 0;
+	std::string failure;
+	struct Wish {
+		std::vector<std::string> names;
+		std::string requested_by;
+	};
+	std::vector<Wish> wishes;
+	std::atomic<GpuEngine *> engine {nullptr};
+	bool started = false;
+	bool forked = false;
+	bool exiting = false;
+	//! Held while an open engine is configured, so that the last options win
+	std::mutex configuring;
+};
+
+} // namespace vibespatial

@@ -1,0 +1,251 @@
+//===----------------------------------------------------------------------===//
+// engine/index/cell_index.hpp
+//
+// Promise: exact, the answer of vibe::LocateInElement for every area and every point. Which of many areas hold a point:
+// a grid of cells over all of them, finer where there are many edges. A cell that an area fills answers at once ("true
+// hit"); a cell that edges of an area pass through knows on which side of them its reference point lies, and the point
+// looks at these few edges only.
+//
+// Why it is exact. Columns and rows are monotone functions of x and y, so everything between two points of a cell is in
+// that cell, and edges are registered with room for rounding in every cell that they meet. The status of a point is the
+// status of the reference point, changed by every edge that the way between them crosses: along y = p.y to x = ref.x, then
+// along x = ref.x. The way is thought of as moved by an infinitely small (e, e^2), so it meets no vertex and no corner of
+// it lies on an edge; a point that is not on an edge keeps its status when moved so little. The way stays in the cell, and
+// the tests are exact: edges that do not meet the cell may be among those looked at.
+//
+// What it is made of: one copy of all vertices, and cells that name runs of consecutive edges in it.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/common/parallel.hpp"
+#include "engine/index/point_grid.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vibespatial {
+
+class CellIndex {
+public:
+	//! What an index is made of, for EXPLAIN
+	struct Figures {
+		uint64_t areas = 0;
+		uint64_t edges = 0;           // of the areas
+		uint64_t grids = 0;           // the first and those inside its cells
+		uint64_t cells = 0;           // of all grids
+		uint64_t full_cells = 0;      // cells that only know areas that fill them
+		uint64_t partial_cells = 0;   // cells with edges in them
+		uint64_t stored_vertices = 0; // that the cells name, those of several cells counted in each
+		uint64_t largest_cell = 0;    // the most edges that a point may have to look at
+	};
+
+	//! areas[i] is an area in one element (element_count == 1, not mixed) that may go once the index is built; a null
+	//! pointer is left out. Null when the index would hold more than memory_limit bytes even with coarse cells, as with
+	//! areas that overlap heavily: a tree of boxes serves these better. expected_points: about how many it will be asked
+	//! about (0: unknown, taken as many); the fewer, the coarser the cells, as finer ones would cost more than they save.
+	static std::unique_ptr<CellIndex> Build(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
+	                                        Parallel &parallel, uint64_t expected_points = 0);
+	~CellIndex();
+
+	size_t MemoryUsage() const;
+	const Figures &GetFigures() const {
+		return figures;
+	}
+
+	//! The whole index as pieces of memory, to be copied elsewhere. The pool is what its chunks are one after the other; the
+	//! view of a copy has the addresses of the copy.
+	struct Pieces {
+		vibe::CellsView view;
+		const uint32_t *top_words;
+		size_t top_word_count;
+		std::vector<const void *> chunks;
+		const vibe::Vec2 *vertices;
+		size_t vertex_count;
+	};
+	static constexpr size_t CHUNK_BYTES = (size_t(1) << 15) * vibe::CELL_UNIT_BYTES;
+	Pieces GetPieces() const;
+
+	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true
+	template <class HIT>
+	void Locate(const vibe::Vec2 &p, HIT &&hit) const;
+
+	//! The same for many points, whose memory accesses overlap: hit(point, area, location), points in order; true ends
+	//! this point
+	template <class HIT>
+	void LocateMany(const double *x, const double *y, size_t count, HIT &&hit) const;
+
+private:
+	friend class CellIndexBuilder;
+
+	static constexpr uint32_t NOTHING = vibe::CELL_NOTHING, FULL = vibe::CELL_FULL, LIST = vibe::CELL_LIST,
+	                          GRID = vibe::CELL_GRID;
+	static constexpr uint32_t KIND_SHIFT = vibe::CELL_KIND_SHIFT;
+	static constexpr uint32_t MAX_VALUE = vibe::CELL_MAX_VALUE;
+
+	//! The pool is addressed in units, and made of chunks
+	struct alignas(8) Unit {
+		uint8_t bytes[8];
+	};
+	static constexpr uint32_t CHUNK_SHIFT = 15;
+	static constexpr uint32_t CHUNK_UNITS = 1u << CHUNK_SHIFT;
+
+	using Grid = PointGrid;
+	using List = vibe::CellList;
+	using Extent = vibe::CellExtent;
+	using Frame = vibe::CellFrame;
+	using Partial = vibe::CellPartial;
+	static constexpr uint32_t MAX_EDGES = vibe::CELL_MAX_EDGES;
+	static constexpr uint32_t PARTIALS_WITH_EXTENT = vibe::CELL_PARTIALS_WITH_EXTENT;
+
+	CellIndex() = default;
+
+	const Unit *At(uint32_t value) const {
+		return chunks[value >> CHUNK_SHIFT] + (value & (CHUNK_UNITS - 1));
+	}
+	//! Where p lies in the area of `partial`; moves on to the next area
+	vibe::Location LocateAmong(const Partial *&partial, const vibe::Vec2 &reference, const vibe::Vec2 &p,
+	                           const Extent &way) const;
+
+	//! What the word of p's cell says
+	template <class HIT>
+	void Answer(uint32_t word, const Grid &grid, const vibe::Vec2 &p, HIT &hit) const {
+		const uint32_t value = word & MAX_VALUE;
+		if (word >> KIND_SHIFT == FULL) {
+			hit(value, vibe::LOC_INTERIOR);
+			return;
+		}
+		if (word >> KIND_SHIFT != LIST) {
+			return;
+		}
+		const List &list = *reinterpret_cast<const List *>(At(value));
+		const Partial *partials = reinterpret_cast<const Partial *>(&list + 1);
+		const uint32_t *full = reinterpret_cast<const uint32_t *>(partials + list.partial_count);
+		for (uint32_t i = 0; i < list.full_count; i++) {
+			if (hit(full[i], vibe::LOC_INTERIOR)) {
+				return;
+			}
+		}
+		if (list.partial_count == 0) {
+			return;
+		}
+		const uint32_t column = grid.Column(p.x), row = grid.Row(p.y);
+		const vibe::Vec2 reference = grid.Reference(column, row);
+		Extent way {0, 0, 255, 255};
+		if (list.partial_count >= PARTIALS_WITH_EXTENT) {
+			way = Frame(grid, column, row).Between(p, reference);
+		}
+		const Partial *end = partials + list.partial_count;
+		while (partials < end) {
+			const uint32_t area = partials->area;
+			const auto location = LocateAmong(partials, reference, p, way);
+			if (location != vibe::LOC_EXTERIOR && hit(area, location)) {
+				return;
+			}
+		}
+	}
+
+	vibe::Box box = vibe::Box::Empty();
+	Grid top {};
+	std::unique_ptr<uint32_t[]> top_words;
+	std::unique_ptr<vibe::Vec2[]> vertices; // of all areas
+	size_t vertex_count = 0;
+	std::vector<Unit *> chunks;                  // where each chunk of the pool is
+	std::vector<std::unique_ptr<Unit[]>> memory; // what they are part of
+	size_t pool_units = 0;
+	Figures figures;
+};
+
+template <class HIT>
+void CellIndex::Locate(const vibe::Vec2 &p, HIT &&hit) const {
+	if (!box.Covers(p.x, p.y)) {
+		return;
+	}
+	const Grid *grid = &top;
+	uint32_t word = grid->words[grid->CellOf(p)];
+	while (word >> KIND_SHIFT == GRID) {
+		grid = reinterpret_cast<const Grid *>(At(word & MAX_VALUE));
+		word = grid->words[grid->CellOf(p)];
+	}
+	Answer(word, *grid, p, hit);
+}
+
+template <class HIT>
+void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &&hit) const {
+	constexpr size_t BLOCK = 64;
+	const uint32_t *cell[BLOCK];
+	const Grid *grid[BLOCK];
+	uint32_t word[BLOCK];
+	uint8_t answering[BLOCK]; // points whose cells know anything
+	uint8_t waiting[BLOCK];   // those of them whose cells have grids
+	const Lanes low {box.min_x, box.min_y}, high {box.max_x, box.max_y};
+	for (size_t begin = 0; begin < count; begin += BLOCK) {
+		const size_t here = count - begin < BLOCK ? count - begin : BLOCK;
+		// Points outside the box have a cell too; what it says is blanked out
+		for (size_t i = 0; i < here; i++) {
+			const Lanes p {x[begin + i], y[begin + i]};
+			cell[i] = &top.words[top.CellOf(vibe::Vec2 {p[0], p[1]})];
+			__builtin_prefetch(cell[i]);
+			const auto inside = (p >= low) & (p <= high);
+			word[i] = static_cast<uint32_t>(inside[0] & inside[1]);
+		}
+		size_t answers = 0, left = 0;
+		for (size_t i = 0; i < here; i++) {
+			word[i] &= *cell[i];
+			answering[answers] = static_cast<uint8_t>(i);
+			answers += word[i] != 0;
+		}
+		for (size_t k = 0; k < answers; k++) {
+			const size_t i = answering[k];
+			grid[i] = &top;
+			if (word[i] >> KIND_SHIFT >= LIST) {
+				const Unit *next = At(word[i] & MAX_VALUE);
+				__builtin_prefetch(next);
+				__builtin_prefetch(next + 5);
+				waiting[left] = static_cast<uint8_t>(i);
+				left += word[i] >> KIND_SHIFT == GRID;
+			}
+		}
+		while (left > 0) {
+			for (size_t k = 0; k < left; k++) {
+				const size_t i = waiting[k];
+				const vibe::Vec2 p {x[begin + i], y[begin + i]};
+				grid[i] = reinterpret_cast<const Grid *>(At(word[i] & MAX_VALUE));
+				cell[i] = &grid[i]->words[grid[i]->CellOf(p)];
+				__builtin_prefetch(cell[i]);
+			}
+			size_t still = 0;
+			for (size_t k = 0; k < left; k++) {
+				const size_t i = waiting[k];
+				word[i] = *cell[i];
+				if (word[i] >> KIND_SHIFT >= LIST) {
+					const Unit *next = At(word[i] & MAX_VALUE);
+					__builtin_prefetch(next);
+					__builtin_prefetch(next + 5);
+					waiting[still] = static_cast<uint8_t>(i);
+					still += word[i] >> KIND_SHIFT == GRID;
+				}
+			}
+			left = still;
+		}
+		for (size_t k = 0; k < answers; k++) {
+			const size_t i = answering[k];
+			if (word[i] >> KIND_SHIFT == LIST) {
+				const List &list = *reinterpret_cast<const List *>(At(word[i] & MAX_VALUE));
+				const Partial *partials = reinterpret_cast<const Partial *>(&list + 1);
+				for (uint32_t n = 0; n < list.partial_count && n < 4; n++) {
+					const vibe::Vec2 *edges = &vertices[partials[n].begin];
+					__builtin_prefetch(edges);
+					__builtin_prefetch(edges + 4);
+				}
+			}
+		}
+		for (size_t k = 0; k < answers; k++) {
+			const size_t i = answering[k];
+			auto hit_point = [&](uint32_t area, vibe::Location location) { return hit(begin + i, area, location); };
+			Answer(word[i], *grid[i], vibe::Vec2 {x[begin + i], y[begin + i]}, hit_point);
+		}
+	}
+}
+
+} // namespace vibespatial

@@ -1,0 +1,217 @@
+#include "engine/overlay/arrangement.hpp"
+
+#include "geometry/error.hpp"
+
+#include <cmath>
+
+namespace vibespatial {
+
+using vibe::Vec2;
+using Kind = OverlayChain::Kind;
+
+namespace {
+
+//! The vertex of a ring that is first by x and y
+size_t FirstVertex(const Vec2 *points, size_t count) {
+	return std::min_element(points, points + count, vibe::LexicographicLess) - points;
+}
+
+//! Does a ring run counterclockwise? Told at its first vertex, exactly; by its area where that is a spike.
+bool RunsCounterclockwise(const Vec2 *points, size_t count, size_t first) {
+	const auto distinct = [&](size_t step) {
+		auto i = first;
+		do {
+			i = (i + step) % count;
+		} while (points[i] == points[first] && i != first);
+		return points[i];
+	};
+	const int side = vibe::Orient2d(distinct(count - 1), points[first], distinct(1));
+	if (side != 0) {
+		return side > 0;
+	}
+	double area = 0;
+	for (size_t i = 0; i < count; i++) {
+		const auto &p = points[i], &q = points[(i + 1) % count], &o = points[first];
+		area += (p.x - o.x) * (q.y - o.y) - (q.x - o.x) * (p.y - o.y);
+	}
+	return area > 0;
+}
+
+int32_t WeightOf(Kind kind, bool counterclockwise) {
+	return kind == Kind::RING || counterclockwise == (kind == Kind::SHELL) ? 1 : -1;
+}
+
+//! The half-planes beside a box that a point lies in
+uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
+	return (p.x < box.min_x ? 1u : 0u) | (p.x > box.max_x ? 2u : 0u) | (p.y < box.min_y ? 4u : 0u) |
+	       (p.y > box.max_y ? 8u : 0u);
+}
+
+} // namespace
+
+int32_t OverlayChain::Weight() const {
+	return WeightOf(kind, RunsCounterclockwise(points, count, FirstVertex(points, count)));
+}
+
+void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
+                                 std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
+	net.edges.clear();
+	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
+	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
+	if (!clip_right) {
+		size_t count = 0;
+		for (auto &chain : chains) {
+			count += chain.count;
+		}
+		net.edges.reserve(count);
+	}
+	for (auto &chain : chains) {
+		const bool clip = chain.side == Overlay::LEFT ? clip_left : clip_right;
+		AddEdges(chain, clip ? &boxes[1 - chain.side] : nullptr);
+	}
+	ArrangeNet(points, rule, parallel);
+}
+
+void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
+                                    bool clean) {
+	net.Settle(parallel);
+	ArrangeSettled(points, rule, parallel, clean);
+}
+
+void OverlayArrangement::ArrangeRuns(std::vector<EdgeRuns> &runs, std::vector<OverlayPoint> &points,
+                                     const OverlayRule &rule, Parallel &parallel) {
+	net.Settle(runs, parallel);
+	ArrangeSettled(points, rule, parallel, false);
+}
+
+void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
+                                        bool clean) {
+	OverlayEdges::Tolerance tolerance {0, grid};
+	if (!clean) {
+		net.Touch(points);
+		net.Split(tolerance, parallel);
+	}
+	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
+	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
+	constexpr int NEAR_ROUNDS = 8;
+	constexpr int GRID_ROUNDS = 16;
+	constexpr int TINY = -500;
+	// Coordinates of very different sizes have edges go to ever more ends
+	const size_t most = net.edges.size() * 2 + 256;
+	net.Trim();
+	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
+		if (round < 3 * NEAR_ROUNDS && net.edges.size() > most) {
+			round = 3 * NEAR_ROUNDS;
+		}
+		if (round < 3 * NEAR_ROUNDS) {
+			tolerance.reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
+		} else {
+			int exponent;
+			std::frexp(Largest(), &exponent);
+			// Where all that is left is tiny beside the input, signs underflow: that goes to 0
+			exponent = std::max(exponent - 51, TINY);
+			tolerance.grid =
+			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
+		}
+		net.Split(tolerance, parallel);
+		net.Trim();
+	}
+}
+
+void OverlayArrangement::Trim() {
+	if (net.edges.size() >= OverlayEdges::MANY) {
+		net = OverlayEdges();
+		sweep = OverlaySweep();
+	}
+}
+
+void OverlayArrangement::TakeAreas(std::vector<EdgeRuns> &pieces) const {
+	// Of edges, in one piece of memory
+	constexpr size_t PIECE = size_t(1) << 17;
+	const auto is_area = [](uint8_t label) { return (label & LABEL_AREA) != 0; };
+	const auto count = size_t(std::count_if(sweep.labels.begin(), sweep.labels.end(), is_area));
+	if (pieces.empty() || pieces.back().edges.size() + count > PIECE) {
+		pieces.emplace_back();
+		pieces.back().edges.reserve(std::max(count, PIECE));
+	}
+	auto &out = pieces.back();
+	for (size_t i = 0; i < net.edges.size(); i++) {
+		if (is_area(sweep.labels[i])) {
+			const auto &edge = net.edges[i];
+			out.edges.push_back(EdgeRuns::Edge {edge.a, edge.b, sweep.labels[i] & LABEL_ABOVE ? 1 : -1, edge.polygon});
+		}
+	}
+	out.ends.push_back(out.edges.size());
+}
+
+//===----------------------------------------------------------------------===//
+// Edges
+//===----------------------------------------------------------------------===//
+//! Only what can matter near `clip` (nullptr: all): a detour that stays in a half-plane beside it is cut short, which moves
+//! the ring through no point of the box
+void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *clip) {
+	const auto *p = chain.points;
+	const size_t n = chain.count;
+	if (chain.kind == Kind::LINE) {
+		for (size_t i = 1; i < n; i++) {
+			if (!clip || (Outside(*clip, p[i - 1]) & Outside(*clip, p[i])) == 0) {
+				AddEdge(p[i - 1], p[i], chain, 0);
+			}
+		}
+		return;
+	}
+	const auto first = FirstVertex(p, n);
+	const bool forward = RunsCounterclockwise(p, n, first);
+	auto weight = WeightOf(chain.kind, forward);
+	if (!clip) {
+		for (size_t i = 0; i < n; i++) {
+			AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight);
+		}
+		return;
+	}
+	// Wherever the ring begins and whichever way it runs, it is gone around from its first vertex counterclockwise
+	const auto at = [&](size_t i) -> const Vec2 & { return p[(first + (forward ? i : n - i % n)) % n]; };
+	if (!forward) {
+		weight = -weight;
+	}
+	size_t last = 0;
+	auto last_code = Outside(*clip, at(0)), code = Outside(*clip, at(1));
+	for (size_t i = 1; i <= n; i++) {
+		const auto next_code = Outside(*clip, at(i + 1));
+		if (i == n || (last_code & code & next_code) == 0) {
+			AddEdge(at(last), at(i), chain, weight);
+			last = i;
+			last_code = code;
+		}
+		code = next_code;
+	}
+}
+
+void OverlayArrangement::AddEdge(const Vec2 &p, const Vec2 &q, const OverlayChain &chain, int32_t weight) {
+	if (p == q) {
+		return;
+	}
+	const bool forward = vibe::LexicographicLess(p, q);
+	OverlayEdge edge {forward ? p : q, forward ? q : p, {0, 0}, chain.polygon, 0};
+	if (chain.kind == Kind::LINE) {
+		edge.lines = 1u << chain.side;
+	} else {
+		edge.rise[chain.side] = forward ? weight : -weight;
+	}
+	net.edges.push_back(edge);
+}
+
+double OverlayArrangement::Largest() const {
+	double largest = 0;
+	for (auto &edge : net.edges) {
+		largest = std::max(std::max(largest, std::max(vibe::Abs(edge.a.x), vibe::Abs(edge.b.x))),
+		                   std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
+	}
+	return largest;
+}
+
+size_t OverlayArrangement::Memory() const {
+	return net.Memory() + sweep.Memory();
+}
+
+} // namespace vibespatial

@@ -1,0 +1,491 @@
+#include "engine/overlay/edges.hpp"
+
+#include "vibe/overlay.h"
+
+#include <atomic>
+#include <cmath>
+
+namespace vibespatial {
+
+using vibe::Vec2;
+
+namespace {
+
+void Absorb(OverlayEdge &edge, const OverlayEdge &equal) {
+	edge.rise[0] += equal.rise[0];
+	edge.rise[1] += equal.rise[1];
+	edge.lines |= equal.lines;
+	if (edge.polygon != equal.polygon) {
+		edge.polygon = OverlayEdge::NO_POLYGON;
+	}
+}
+
+double Snapped(double value, double grid) {
+	return std::nearbyint(value / grid) * grid + 0.0;
+}
+
+//! Does ab pass the half-open square of one grid step around p?
+bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
+	const double half = grid / 2;
+	const double x0 = p.x - half, x1 = p.x + half, y0 = p.y - half, y1 = p.y + half;
+	if (b.x < x0 || a.x > x1 || std::max(a.y, b.y) < y0 || std::min(a.y, b.y) > y1) {
+		return false;
+	}
+	const int first = vibe::Orient2d(a, b, Vec2 {x0, y0});
+	bool above = first > 0, below = first < 0;
+	for (auto &corner : {Vec2 {x1, y0}, Vec2 {x1, y1}, Vec2 {x0, y1}}) {
+		const int side = vibe::Orient2d(a, b, corner);
+		above = above || side > 0;
+		below = below || side < 0;
+	}
+	// A corner, or the sides that meet there, are part of one square of the four: else two diagonals would go to each other's
+	// ends for ever
+	return (above && below) || first == 0;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Settle
+//===----------------------------------------------------------------------===//
+void OverlayEdges::Settle(Parallel &parallel) {
+	BucketSort(
+	    edges, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore(), parallel);
+	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
+}
+
+//! A range of the plane after the other, whose edges fit into a core's cache
+void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
+	constexpr size_t RANGE = 4096;
+	constexpr size_t MOST_RANGES = 512;
+	constexpr size_t SAMPLE = 64;
+	struct Run {
+		size_t piece;
+		const EdgeRuns::Edge *begin;
+		const EdgeRuns::Edge *end;
+	};
+	std::vector<Run> runs;
+	std::vector<std::atomic<size_t>> left(pieces.size());
+	std::vector<Vec2> samples;
+	size_t total = 0;
+	for (size_t piece = 0; piece < pieces.size(); piece++) {
+		const auto *first = pieces[piece].edges.data(), *begin = first;
+		for (auto end : pieces[piece].ends) {
+			runs.push_back(Run {piece, begin, first + end});
+			for (auto i = begin - first; i < ptrdiff_t(end); i += SAMPLE) {
+				samples.push_back(first[i].a);
+			}
+			begin = first + end;
+		}
+		left[piece] = pieces[piece].edges.size();
+		total += left[piece];
+	}
+	std::sort(samples.begin(), samples.end(), vibe::LexicographicLess);
+	const auto ranges = std::max<size_t>(1, std::min(MOST_RANGES, total / RANGE));
+	// Where each range starts in each run
+	std::vector<uint32_t> starts((ranges + 1) * runs.size());
+	ForEach(parallel, runs.size(), [&](size_t i) {
+		auto at = runs[i].begin;
+		for (size_t range = 1; range <= ranges; range++) {
+			at = range == ranges ? runs[i].end
+			                     : std::lower_bound(at, runs[i].end, samples[samples.size() * range / ranges],
+			                                        [](const EdgeRuns::Edge &edge, const Vec2 &border) {
+				                                        return vibe::LexicographicLess(edge.a, border);
+			                                        });
+			starts[range * runs.size() + i] = uint32_t(at - runs[i].begin);
+		}
+	});
+	std::vector<size_t> places(ranges + 1), kept(ranges);
+	for (size_t i = 0; i < ranges * runs.size(); i++) {
+		places[i / runs.size() + 1] += starts[i + runs.size()] - starts[i];
+	}
+	for (size_t range = 0; range < ranges; range++) {
+		places[range + 1] += places[range];
+	}
+	// Room for the pieces that some will be split into
+	edges.reserve(total + total / 4);
+	edges.resize(total);
+	parallel.For(ranges, [&](size_t range) {
+		UninitializedVector<OverlayEdge> mine, sorted;
+		mine.reserve(places[range + 1] - places[range]);
+		for (size_t i = 0; i < runs.size(); i++) {
+			const auto *end = runs[i].begin + starts[(range + 1) * runs.size() + i];
+			for (auto *edge = runs[i].begin + starts[range * runs.size() + i]; edge != end; edge++) {
+				mine.push_back(OverlayEdge {edge->a, edge->b, {edge->rise, 0}, edge->polygon, 0});
+			}
+		}
+		for (size_t i = 0; i < runs.size(); i++) {
+			const auto taken = starts[(range + 1) * runs.size() + i] - starts[range * runs.size() + i];
+			if (taken > 0 && left[runs[i].piece].fetch_sub(taken) == taken) {
+				Release(pieces[runs[i].piece].edges);
+			}
+		}
+		Serial serial;
+		BucketSort(
+		    mine, sorted, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore(), serial);
+		const auto *end = Unite(mine.data(), mine.data() + mine.size());
+		kept[range] = size_t(end - mine.data());
+		std::copy(mine.data(), mine.data() + kept[range], edges.begin() + ptrdiff_t(places[range]));
+	});
+	size_t count = 0;
+	for (size_t range = 0; range < ranges; range++) {
+		const auto begin = edges.begin() + ptrdiff_t(places[range]);
+		if (count != places[range]) {
+			std::copy(begin, begin + ptrdiff_t(kept[range]), edges.begin() + ptrdiff_t(count));
+		}
+		count += kept[range];
+	}
+	edges.resize(count);
+}
+
+//! Sorted edges to a set, in place; returns the new end
+OverlayEdge *OverlayEdges::Unite(OverlayEdge *begin, OverlayEdge *end) const {
+	// The bits of a rise that count
+	const int32_t left = odd[0] ? 1 : -1, right = odd[1] ? 1 : -1;
+	auto out = begin;
+	for (auto edge = begin; edge != end;) {
+		auto united = *edge++;
+		while (edge != end && edge->a == united.a && edge->b == united.b) {
+			Absorb(united, *edge++);
+		}
+		if ((united.rise[0] & left) != 0 || (united.rise[1] & right) != 0 || united.lines != 0) {
+			*out++ = united;
+		}
+	}
+	return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Split
+//===----------------------------------------------------------------------===//
+void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
+	if (tolerance.grid > 0) {
+		SnapEnds(tolerance.grid, parallel);
+	}
+	if (edges.size() < 2) {
+		return;
+	}
+	// Strips are scanned by steps that fit into a core's cache, of which each thread has several
+	constexpr size_t STEP = 8192;
+	const bool many = edges.size() >= MANY;
+	PlanStrips();
+	const size_t most = std::max(parallel.Threads() > 1 ? parallel.Threads() * 16 : 1, edges.size() / STEP);
+	size_t shift = 0;
+	while ((strips - 1) >> shift >= most) {
+		shift++;
+	}
+	const size_t count = ((strips - 1) >> shift) + 1;
+	steps.resize(std::max(steps.size(), count));
+	if (count > 1) {
+		Deal(shift, tolerance);
+	}
+	parallel.For(count, [&](size_t i) {
+		auto &step = steps[i];
+		const auto begin = count == 1 || i == 0 ? 0 : dealt_ends[i - 1];
+		const auto numbers =
+		    count == 1 ? Numbers {nullptr, edges.size()} : Numbers {dealt.data() + begin, dealt_ends[i] - begin};
+		FillStrips(step, i << shift, std::min(strips, (i + 1) << shift), numbers, tolerance);
+		ScanStrips(step, tolerance);
+		if (many) {
+			Release(step.entries);
+			Release(step.ends);
+		}
+	});
+	size_t total = 0;
+	for (size_t i = 0; i < count; i++) {
+		total += steps[i].cuts.size();
+	}
+	if (total == 0) {
+		return;
+	}
+	// By edge
+	cut_start.assign(edges.size() + 1, 0);
+	for (size_t i = 0; i < count; i++) {
+		for (auto &cut : steps[i].cuts) {
+			cut_start[cut.edge + 1]++;
+		}
+	}
+	for (size_t i = 0; i < edges.size(); i++) {
+		cut_start[i + 1] += cut_start[i];
+	}
+	cuts.resize(total);
+	for (size_t i = 0; i < count; i++) {
+		for (auto &cut : steps[i].cuts) {
+			cuts[cut_start[cut.edge]++] = cut;
+		}
+		if (many) {
+			Release(steps[i].cuts);
+		}
+	}
+	// Each start is now the next one's
+	Apply(parallel);
+}
+
+void OverlayEdges::Touch(std::vector<OverlayPoint> &points) {
+	if (points.empty() || edges.empty()) {
+		return;
+	}
+	PlanStrips();
+	steps.resize(std::max<size_t>(steps.size(), 1));
+	auto &step = steps[0];
+	FillStrips(step, 0, strips, Numbers {nullptr, edges.size()}, Tolerance {});
+	for (auto &point : points) {
+		const auto &p = point.point;
+		const auto strip = StripOf(p.x);
+		for (auto i = strip == 0 ? 0 : step.ends[strip - 1]; i < step.ends[strip]; i++) {
+			const auto &entry = step.entries[i];
+			if (entry.y0 <= p.y && p.y <= entry.y1 && entry.x0 <= p.x && p.x <= entry.x1) {
+				const auto &edge = edges[entry.edge];
+				if (p == edge.a || p == edge.b || vibe::Orient2d(edge.a, edge.b, p) == 0) {
+					point.on |= edge.lines | (edge.rise[0] != 0 ? 1u : 0u) | (edge.rise[1] != 0 ? 2u : 0u);
+				}
+			}
+		}
+	}
+}
+
+void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
+	size_t kept = 0;
+	for (auto edge : edges) {
+		edge.a = Vec2 {Snapped(edge.a.x, grid), Snapped(edge.a.y, grid)};
+		edge.b = Vec2 {Snapped(edge.b.x, grid), Snapped(edge.b.y, grid)};
+		if (edge.a == edge.b) {
+			continue;
+		}
+		if (vibe::LexicographicLess(edge.b, edge.a)) {
+			std::swap(edge.a, edge.b);
+			edge.rise[0] = -edge.rise[0];
+			edge.rise[1] = -edge.rise[1];
+		}
+		edges[kept++] = edge;
+	}
+	edges.resize(kept);
+	Settle(parallel);
+}
+
+//! Strips of equal width
+void OverlayEdges::PlanStrips() {
+	const auto n = edges.size();
+	const double low = edges[0].a.x;
+	double high = low, run = 0;
+	for (auto &edge : edges) {
+		high = std::max(high, edge.b.x);
+		run += edge.b.x - edge.a.x;
+	}
+	// An edge is in 1 + (its width / a strip's width) strips: half as many more entries as edges, on average
+	const double width = high - low;
+	strips = 1;
+	if (run > 0 && n > 32) {
+		strips = size_t(std::max(1.0, std::min(double(n) / 8, width * double(n) / (2 * run))));
+	}
+	strip_low = low;
+	strip_width = width / double(strips);
+	strip_scale = width > 0 ? double(strips) / width : 0;
+}
+
+namespace {
+
+double ReachOf(const OverlayEdge &edge, const OverlayEdges::Tolerance &tolerance) {
+	return vibe::ReachOf(edge, tolerance.reach) + tolerance.grid;
+}
+
+} // namespace
+
+//! Which edges are in each step of 2 ^ shift strips
+void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
+	const auto visit = [&](const auto &add) {
+		for (uint32_t i = 0; i < edges.size(); i++) {
+			const double reach = ReachOf(edges[i], tolerance);
+			const auto last = StripOf(edges[i].b.x + reach) >> shift;
+			for (auto step = StripOf(edges[i].a.x - reach) >> shift; step <= last; step++) {
+				add(step, i);
+			}
+		}
+	};
+	dealt_ends.assign(((strips - 1) >> shift) + 2, 0);
+	visit([&](size_t step, uint32_t) { dealt_ends[step + 1]++; });
+	for (size_t i = 1; i < dealt_ends.size(); i++) {
+		dealt_ends[i] += dealt_ends[i - 1];
+	}
+	dealt.resize(dealt_ends.back());
+	// What were starts are ends now
+	visit([&](size_t step, uint32_t edge) { dealt[dealt_ends[step]++] = edge; });
+}
+
+//! Strips [begin, end), each with the pieces of the edges that pass it, or come within their reach of it. Edges are sorted
+//! by x, so those of a strip are neighbours in memory.
+void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers,
+                              const Tolerance &tolerance) const {
+	auto &ends = step.ends;
+	ends.assign(end - begin + 1, 0);
+	for (size_t i = 0; i < numbers.count; i++) {
+		const auto &edge = edges[numbers[i]];
+		const double reach = ReachOf(edge, tolerance);
+		const auto last = std::min(StripOf(edge.b.x + reach), end - 1);
+		for (auto strip = std::max(StripOf(edge.a.x - reach), begin); strip <= last; strip++) {
+			ends[strip - begin + 1]++;
+		}
+	}
+	for (size_t i = 1; i < ends.size(); i++) {
+		ends[i] += ends[i - 1];
+	}
+	// From here on what was a start moves to its end
+	auto &entries = step.entries;
+	entries.resize(ends.back());
+	for (size_t i = 0; i < numbers.count; i++) {
+		const auto number = numbers[i];
+		const auto &edge = edges[number];
+		const double reach = ReachOf(edge, tolerance);
+		const double x0 = edge.a.x - reach, x1 = edge.b.x + reach;
+		const double y0 = std::min(edge.a.y, edge.b.y) - reach, y1 = std::max(edge.a.y, edge.b.y) + reach;
+		const auto first = StripOf(x0), last = StripOf(x1);
+		const auto from = std::max(first, begin), to = std::min(last, end - 1);
+		if (last - first < 2) {
+			for (auto strip = from; strip <= to; strip++) {
+				entries[ends[strip - begin]++] = Entry {y0, y1, x0, x1, number};
+			}
+			continue;
+		}
+		const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
+		// More than all that is rounded here, and as far as a strip's border may be passed
+		const double slack = 1e-9 * (y1 - y0) + vibe::Abs(slope) * (strip_width * 1e-6 + reach) + reach +
+		                     1e-15 * (vibe::Abs(y0) + vibe::Abs(y1));
+		for (auto strip = from; strip <= to; strip++) {
+			const double left = edge.a.y + (strip_low + strip_width * double(strip) - edge.a.x) * slope;
+			const double right = edge.a.y + (strip_low + strip_width * double(strip + 1) - edge.a.x) * slope;
+			entries[ends[strip - begin]++] = Entry {std::max(y0, std::min(left, right) - slack),
+			                                        std::min(y1, std::max(left, right) + slack), x0, x1, number};
+		}
+	}
+	ends.pop_back();
+}
+
+//! All pairs whose pieces in a strip come close
+void OverlayEdges::ScanStrips(Step &step, const Tolerance &tolerance) const {
+	step.cuts.clear();
+	auto begin = step.entries.begin();
+	for (auto strip_end : step.ends) {
+		const auto end = step.entries.begin() + strip_end;
+		std::sort(begin, end, [](const Entry &a, const Entry &b) { return a.y0 < b.y0; });
+		for (auto entry = begin; entry != end; ++entry) {
+			for (auto other = entry + 1; other != end && other->y0 <= entry->y1; ++other) {
+				if (other->x0 <= entry->x1 && other->x1 >= entry->x0) {
+					TestPair(entry->edge, other->edge, tolerance, step.cuts);
+				}
+			}
+		}
+		begin = end;
+	}
+}
+
+//! Cuts edges at ends of each other whose pixels they pass; true when there was one
+bool OverlayEdges::GoToPixels(uint32_t first, uint32_t second, double grid, PagesVector<Cut> &out) const {
+	const auto before = out.size();
+	const auto pass = [&](uint32_t index, const Vec2 &p) {
+		const auto &edge = edges[index];
+		if (p != edge.a && p != edge.b && PassesPixel(edge.a, edge.b, p, grid)) {
+			out.push_back(Cut {index, p});
+		}
+	};
+	pass(first, edges[second].a);
+	pass(first, edges[second].b);
+	pass(second, edges[first].a);
+	pass(second, edges[first].b);
+	return out.size() > before;
+}
+
+void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, PagesVector<Cut> &out) const {
+	struct Visit {
+		const uint32_t index[2];
+		const double grid;
+		PagesVector<Cut> &out;
+
+		void Touch(bool second, const Vec2 &p) {
+			out.push_back(Cut {index[second], p});
+		}
+		void Cross(const Vec2 &p) {
+			const auto at = grid > 0 ? Vec2 {Snapped(p.x, grid), Snapped(p.y, grid)} : p;
+			out.push_back(Cut {index[0], at});
+			out.push_back(Cut {index[1], at});
+		}
+	};
+	Visit visit {{first, second}, tolerance.grid, out};
+	// Where there is an end to go to, there is no new point
+	if (tolerance.grid > 0    ? GoToPixels(first, second, tolerance.grid, out)
+	    : tolerance.reach > 0 ? vibe::VisitNearEnds(edges[first], edges[second], tolerance.reach, visit)
+	                          : false) {
+		return;
+	}
+	vibe::VisitCuts(edges[first], edges[second], visit);
+}
+
+//! Edges that were cut become their pieces
+void OverlayEdges::Apply(Parallel &parallel) {
+	fresh.clear();
+	fresh.reserve(cuts.size() * 2);
+	size_t kept = 0;
+	for (size_t i = 0; i < edges.size(); i++) {
+		const auto begin = i == 0 ? 0 : cut_start[i - 1], end = cut_start[i];
+		if (begin == end) {
+			edges[kept++] = edges[i];
+			continue;
+		}
+		const auto edge = edges[i];
+		std::sort(cuts.begin() + begin, cuts.begin() + end,
+		          [&](const Cut &l, const Cut &r) { return vibe::CutBefore(edge, l.point, r.point); });
+		auto from = edge.a;
+		for (auto c = begin; c <= end; c++) {
+			const auto to = c == end ? edge.b : cuts[c].point;
+			auto piece = edge;
+			bool turned;
+			if (!vibe::TakePiece(piece, from, to, turned)) {
+				continue;
+			}
+			if (turned) {
+				piece.rise[0] = -piece.rise[0];
+				piece.rise[1] = -piece.rise[1];
+			}
+			fresh.push_back(piece);
+			from = to;
+		}
+	}
+	edges.resize(kept);
+	if (kept + fresh.size() >= MANY) {
+		Release(cuts);
+		Release(cut_start);
+	}
+	BucketSort(
+	    fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore(), parallel);
+	// Merged from the end on, in place
+	edges.resize(kept + fresh.size());
+	auto out = edges.size();
+	for (auto i = kept, k = fresh.size(); k > 0;) {
+		edges[--out] = i > 0 && EdgeBefore()(fresh[k - 1], edges[i - 1]) ? edges[--i] : fresh[--k];
+	}
+	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
+}
+
+void OverlayEdges::Trim() {
+	if (edges.size() >= MANY) {
+		Release(scratch);
+		Release(fresh);
+		Release(steps);
+		Release(dealt);
+		Release(dealt_ends);
+		Release(cuts);
+		Release(cut_start);
+	}
+}
+
+size_t OverlayEdges::Memory() const {
+	size_t bytes = (edges.capacity() + scratch.capacity() + fresh.capacity()) * sizeof(OverlayEdge) +
+	               cuts.capacity() * sizeof(Cut) +
+	               (dealt.capacity() + dealt_ends.capacity() + cut_start.capacity()) * sizeof(uint32_t);
+	for (auto &step : steps) {
+		bytes += step.cuts.capacity() * sizeof(Cut) + step.entries.capacity() * sizeof(Entry) +
+		         step.ends.capacity() * sizeof(uint32_t);
+	}
+	return bytes;
+}
+
+} // namespace vibespatial

@@ -1,0 +1,491 @@
+#include "engine/overlay/rings.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <stdexcept>
+
+namespace vibespatial {
+
+using vibe::Vec2;
+
+namespace {
+
+//! The edge runs from a to b with its area to the left
+bool Forward(const OverlaySweep &sweep, uint32_t edge) {
+	return (sweep.labels[edge] & LABEL_ABOVE) != 0;
+}
+
+struct PointLess {
+	bool operator()(const Vec2 &a, const Vec2 &b) const {
+		return vibe::LexicographicLess(a, b);
+	}
+};
+
+} // namespace
+
+Vec2 OverlayRings::Tail(uint32_t edge) const {
+	return Forward(*sweep, edge) ? (*edges)[edge].a : (*edges)[edge].b;
+}
+Vec2 OverlayRings::Head(uint32_t edge) const {
+	return Forward(*sweep, edge) ? (*edges)[edge].b : (*edges)[edge].a;
+}
+
+void OverlayRings::Build(const PagesVector<OverlayEdge> &edges_p, const OverlaySweep &sweep_p,
+                         const std::vector<Vec2> &line_ends, Parallel &parallel) {
+	edges = &edges_p;
+	sweep = &sweep_p;
+	path.clear();
+	path.reserve(edges->size());
+	rings.clear();
+	ring_of.assign(edges->size(), NONE);
+	for (uint32_t edge = 0; edge < edges->size(); edge++) {
+		if ((sweep->labels[edge] & LABEL_AREA) && ring_of[edge] == NONE) {
+			Walk(edge);
+		}
+	}
+	vertices.resize(path.size());
+	InShares(parallel, path.size(), [&](size_t begin, size_t end) {
+		for (auto i = begin; i < end; i++) {
+			vertices[i] = Tail(path[i]);
+		}
+	});
+	for (auto &ring : rings) {
+		if (!ring.shell) {
+			ring.own = IsOwn(ring);
+			const auto below = sweep->under[ring.under];
+			ring.under = below == NONE ? NONE : ring_of[below];
+		}
+	}
+	if (path.size() >= OverlayEdges::MANY) {
+		Release(path);
+		Release(ring_of);
+	}
+	Nest(parallel);
+	BuildLines(line_ends);
+	points = sweep->points;
+}
+
+void OverlayRings::Build(UnitedNet &united, Parallel &parallel) {
+	path.clear();
+	vertices = std::move(united.vertices);
+	rings.resize(united.rings.size());
+	for (uint32_t i = 0; i < rings.size(); i++) {
+		const auto &from = united.rings[i];
+		auto &ring = rings[i];
+		ring.start = from.start;
+		ring.count = from.count;
+		ring.first = from.start + from.first;
+		ring.place = i;
+		ring.under = from.under;
+		ring.shell = from.shell != 0;
+		ring.own = from.polygon != vibe::NetEdge::NO_POLYGON;
+		ring.owner = ring.shell ? i : NONE;
+	}
+	Nest(parallel);
+	line_vertices.clear();
+	line_order.clear();
+	line_start.assign(1, 0);
+	points.clear();
+}
+
+//! Around one area from an edge on. Where the way comes back to a point, what lies between is a ring of its own.
+void OverlayRings::Walk(uint32_t start) {
+	std::map<Vec2, size_t, PointLess> crowded_at;
+	walked.clear();
+	auto edge = start;
+	const auto begin = Tail(start);
+	do {
+		walked.push_back(edge);
+		const auto head = Head(edge);
+		if (sweep->crowded[edge]) {
+			const auto seen = crowded_at.find(head);
+			if (seen != crowded_at.end() && seen->second < walked.size() && Tail(walked[seen->second]) == head) {
+				AddRing(seen->second);
+			} else if (head == begin) {
+				AddRing(0);
+			}
+			crowded_at[head] = walked.size();
+		} else if (head == begin) {
+			AddRing(0);
+		}
+		edge = sweep->next[edge];
+		if (edge == NONE) {
+			throw std::logic_error("overlay: a ring that does not close");
+		}
+	} while (edge != start);
+}
+
+//! The end of the way, from a position on, is a ring
+void OverlayRings::AddRing(size_t from) {
+	Ring ring {};
+	ring.start = uint32_t(path.size());
+	ring.count = uint32_t(walked.size() - from);
+	path.insert(path.end(), walked.begin() + from, walked.end());
+	walked.resize(from);
+	ring.first = ring.start;
+	for (auto i = ring.start; i < ring.start + ring.count; i++) {
+		ring_of[path[i]] = uint32_t(rings.size());
+		if (vibe::LexicographicLess(Tail(path[i]), Tail(path[ring.first]))) {
+			ring.first = i;
+		}
+	}
+	const auto leaves = path[ring.first];
+	const auto arrives = path[ring.first == ring.start ? ring.start + ring.count - 1 : ring.first - 1];
+	const auto &first = (*edges)[leaves], &last = (*edges)[arrives];
+	ring.shell = vibe::Orient2d(first.a, first.b, last.b) > 0;
+	// Edges are sorted
+	ring.place = std::min(leaves, arrives);
+	ring.under = ring.shell ? NONE : arrives;
+	ring.owner = ring.shell ? uint32_t(rings.size()) : NONE;
+	rings.push_back(ring);
+}
+
+//! Do all edges of a ring belong to one polygon?
+bool OverlayRings::IsOwn(const Ring &ring) const {
+	const auto polygon = (*edges)[path[ring.start]].polygon;
+	return polygon != OverlayEdge::NO_POLYGON &&
+	       std::all_of(path.begin() + ring.start, path.begin() + ring.start + ring.count,
+	                   [&](uint32_t edge) { return (*edges)[edge].polygon == polygon; });
+}
+
+//! The shell around a hole: the ring of the edge below it, or the shell that this one lies in as a hole
+uint32_t OverlayRings::Owner(uint32_t ring) {
+	auto at = ring;
+	while (rings[at].owner == NONE) {
+		at = rings[at].under;
+		if (at == NONE) {
+			throw std::logic_error("overlay: a hole in no shell");
+		}
+	}
+	const auto owner = rings[at].owner;
+	for (at = ring; rings[at].owner == NONE; at = rings[at].under) {
+		rings[at].owner = owner;
+	}
+	return owner;
+}
+
+//! Thinner than coordinates of its size, computed somehow, can be relied on; a hole that a polygon came with is none
+bool OverlayRings::IsSliver(const Ring &ring) const {
+	if (ring.shell || ring.own) {
+		return false;
+	}
+	double area = 0, length = 0, largest = 0;
+	const auto *ring_vertices = vertices.data() + ring.start;
+	const auto origin = ring_vertices[0];
+	for (uint32_t i = 0; i < ring.count; i++) {
+		const auto p = ring_vertices[i], q = ring_vertices[i + 1 == ring.count ? 0 : i + 1];
+		area += (p.x - origin.x) * (q.y - origin.y) - (q.x - origin.x) * (p.y - origin.y);
+		length += vibe::Abs(q.x - p.x) + vibe::Abs(q.y - p.y);
+		largest = std::max(largest, std::max(vibe::Abs(p.x), vibe::Abs(p.y)));
+	}
+	// `area` is twice the ring's
+	return vibe::Abs(area) < length * largest * OVERLAY_SLIVER;
+}
+
+//! They may touch in vertices; one that does so with all of its own is in the hole as well
+bool OverlayRings::LiesIn(const Ring &shell, const Ring &hole) const {
+	const auto *around = vertices.data() + hole.start;
+	for (uint32_t i = 0; i < shell.count; i++) {
+		vibe::RayCounter counter {vertices[shell.start + i], false, false};
+		for (uint32_t k = 0; k < hole.count && !counter.on; k++) {
+			counter.Add(around[k], around[k + 1 == hole.count ? 0 : k + 1]);
+		}
+		if (!counter.on) {
+			return counter.odd;
+		}
+	}
+	return true;
+}
+
+//! What lies in a hole that is filled goes with it
+void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
+	std::vector<uint32_t> holes, shells;
+	for (uint32_t i = 0; i < rings.size(); i++) {
+		if (gone[i]) {
+			holes.push_back(i);
+		} else if (rings[i].shell) {
+			shells.push_back(i);
+		}
+	}
+	const auto first = [&](uint32_t ring) { return vertices[rings[ring].first]; };
+	std::sort(shells.begin(), shells.end(),
+	          [&](uint32_t l, uint32_t r) { return vibe::LexicographicLess(first(l), first(r)); });
+	bool any = false;
+	for (auto hole : holes) {
+		auto box = vibe::Box::Empty();
+		for (uint32_t i = 0; i < rings[hole].count; i++) {
+			const auto p = vertices[rings[hole].start + i];
+			box.Add(p.x, p.y);
+		}
+		auto shell = std::partition_point(shells.begin(), shells.end(),
+		                                  [&](uint32_t ring) { return first(ring).x < box.min_x; });
+		for (; shell != shells.end() && first(*shell).x <= box.max_x; shell++) {
+			if (box.Covers(first(*shell).x, first(*shell).y) && *shell != Owner(hole) &&
+			    LiesIn(rings[*shell], rings[hole])) {
+				gone[*shell] = 1;
+				any = true;
+			}
+		}
+	}
+	for (uint32_t i = 0; any && i < rings.size(); i++) {
+		gone[i] = gone[i] || gone[Owner(i)];
+	}
+}
+
+//! Shells by their places, each before its holes by theirs
+void OverlayRings::Nest(Parallel &parallel) {
+	const auto count = uint32_t(rings.size());
+	std::vector<uint8_t> gone(count);
+	InShares(parallel, count, [&](size_t begin, size_t end) {
+		for (auto i = begin; i < end; i++) {
+			gone[i] = IsSliver(rings[i]) ? 1 : 0;
+		}
+	});
+	if (std::find(gone.begin(), gone.end(), 1) != gone.end()) {
+		FillHoles(gone);
+	}
+	std::vector<uint32_t> by_place;
+	by_place.reserve(count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (!gone[i]) {
+			Owner(i);
+			by_place.push_back(i);
+		}
+	}
+	const auto before = [&](uint32_t l, uint32_t r) { return rings[l].place < rings[r].place; };
+	if (!std::is_sorted(by_place.begin(), by_place.end(), before)) {
+		std::sort(by_place.begin(), by_place.end(), before);
+	}
+	// How many holes a shell has, then where its next one goes
+	std::vector<uint32_t> next(count, 0);
+	for (auto i : by_place) {
+		next[rings[i].owner] += rings[i].shell ? 0 : 1;
+	}
+	order.resize(by_place.size());
+	uint32_t at = 0;
+	for (auto i : by_place) {
+		if (rings[i].shell) {
+			const auto holes = next[i];
+			order[at++] = i;
+			next[i] = at;
+			at += holes;
+		}
+	}
+	for (auto i : by_place) {
+		if (!rings[i].shell) {
+			order[next[rings[i].owner]++] = i;
+		}
+	}
+}
+
+//! Do more than two edges of any kind meet in the end p of an edge of a line?
+bool OverlayRings::IsNode(uint32_t edge, const Vec2 &p) const {
+	return p == (*edges)[edge].a ? (sweep->labels[edge] & LABEL_NODE) != 0 : sweep->crowded[edge] != 0;
+}
+
+//! Lines run through points where just two of their edges meet and no line of the input ends
+void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
+	line_vertices.clear();
+	line_order.clear();
+	line_start.assign(1, 0);
+	struct Spoke {
+		Vec2 point;
+		uint32_t edge;
+	};
+	std::vector<Spoke> spokes;
+	for (uint32_t i = 0; i < edges->size(); i++) {
+		if (sweep->labels[i] & LABEL_LINE) {
+			spokes.push_back(Spoke {(*edges)[i].a, i});
+			spokes.push_back(Spoke {(*edges)[i].b, i});
+		}
+	}
+	if (spokes.empty()) {
+		return;
+	}
+	std::sort(spokes.begin(), spokes.end(), [](const Spoke &l, const Spoke &r) {
+		return l.point == r.point ? l.edge < r.edge : vibe::LexicographicLess(l.point, r.point);
+	});
+	const auto at = [&](const Vec2 &p) {
+		return std::lower_bound(spokes.begin(), spokes.end(), p, [](const Spoke &spoke, const Vec2 &q) {
+			return vibe::LexicographicLess(spoke.point, q);
+		});
+	};
+	std::vector<uint8_t> taken(edges->size(), 0);
+	//! The edge that goes on from `edge` at p, or NONE
+	const auto onward = [&](uint32_t edge, const Vec2 &p) {
+		const auto spoke = at(p);
+		const auto second = spoke + 1;
+		if (second == spokes.end() || second->point != p || (second + 1 != spokes.end() && (second + 1)->point == p) ||
+		    IsNode(edge, p) || std::binary_search(line_ends.begin(), line_ends.end(), p, vibe::LexicographicLess)) {
+			return NONE;
+		}
+		return spoke->edge == edge ? second->edge : spoke->edge;
+	};
+	const auto follow = [&](uint32_t edge, Vec2 from) {
+		line_vertices.push_back(from);
+		while (edge != NONE && !taken[edge]) {
+			taken[edge] = 1;
+			from = (*edges)[edge].a == from ? (*edges)[edge].b : (*edges)[edge].a;
+			line_vertices.push_back(from);
+			edge = onward(edge, from);
+		}
+		line_start.push_back(uint32_t(line_vertices.size()));
+	};
+	// Open lines from their first end on, then closed ones from their first vertex
+	for (auto &spoke : spokes) {
+		if (!taken[spoke.edge] && onward(spoke.edge, spoke.point) == NONE) {
+			follow(spoke.edge, spoke.point);
+		}
+	}
+	for (auto &spoke : spokes) {
+		if (!taken[spoke.edge]) {
+			follow(spoke.edge, spoke.point);
+		}
+	}
+	line_order.resize(line_start.size() - 1);
+	std::iota(line_order.begin(), line_order.end(), 0);
+	std::sort(line_order.begin(), line_order.end(), [&](uint32_t l, uint32_t r) {
+		const auto v = line_vertices.begin();
+		return std::lexicographical_compare(v + line_start[l], v + line_start[l + 1], v + line_start[r],
+		                                    v + line_start[r + 1], vibe::LexicographicLess);
+	});
+}
+
+//===----------------------------------------------------------------------===//
+// Output
+//===----------------------------------------------------------------------===//
+void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const {
+	size_t shells = 0;
+	for (auto ring : order) {
+		shells += rings[ring].shell;
+	}
+	const auto lines = line_order.size();
+	const auto members = shells + lines + points.size();
+	const auto kinds = (shells > 0) + (lines > 0) + (!points.empty());
+	const auto add = [&](const Vec2 &p) { out.AddVertex(p.x * scale, p.y * scale, 0, 0); };
+	out.RequireRoom(vertices.size() + rings.size() + line_vertices.size() + points.size() * 2 + members + 1);
+
+	GeometryType single = kinds > 1 || dimension < 0 ? GeometryType::GEOMETRYCOLLECTION
+	                      : shells > 0               ? GeometryType::POLYGON
+	                      : lines > 0                ? GeometryType::LINESTRING
+	                      : !points.empty()          ? GeometryType::POINT
+	                                                 : static_cast<GeometryType>(dimension + 1);
+	const bool multi = kinds == 1 && members > 1;
+	const auto type = multi ? static_cast<GeometryType>(static_cast<uint8_t>(single) + 3) : single;
+	out.BeginRow(type, VERTEX_XY);
+	if (type == GeometryType::GEOMETRYCOLLECTION || multi) {
+		out.BeginNode(type, uint32_t(members));
+	}
+	if (members == 0 && type != GeometryType::GEOMETRYCOLLECTION) {
+		out.BeginNode(type, 0);
+		out.BeginPart(FamilyOf(type));
+	}
+	for (auto index : order) {
+		const auto &ring = rings[index];
+		if (ring.shell) {
+			out.BeginNode(GeometryType::POLYGON, 0);
+			out.BeginPart(vibe::FAMILY_POLYGON);
+		}
+		out.BeginRing();
+		for (uint32_t i = 0; i <= ring.count; i++) {
+			add(vertices[ring.start + (ring.first - ring.start + i) % ring.count]);
+		}
+	}
+	for (auto line : line_order) {
+		out.BeginNode(GeometryType::LINESTRING, 0);
+		out.BeginPart(vibe::FAMILY_LINE);
+		out.BeginRing();
+		for (auto i = line_start[line]; i < line_start[line + 1]; i++) {
+			add(line_vertices[i]);
+		}
+	}
+	for (auto &point : points) {
+		out.BeginNode(GeometryType::POINT, 0);
+		out.BeginPart(vibe::FAMILY_POINT);
+		out.BeginRing();
+		add(point);
+	}
+	out.EndRow();
+}
+
+namespace {
+
+//! Of the header of a geometry, and of a count
+constexpr size_t WKB_HEADER = 5;
+constexpr size_t WKB_COUNT = sizeof(uint32_t);
+
+uint8_t *PutHeader(uint8_t *out, GeometryType type, uint32_t count) {
+	*out = 1;
+	const uint32_t words[] = {static_cast<uint32_t>(type), count};
+	std::memcpy(out + 1, words, sizeof(words));
+	return out + WKB_HEADER + WKB_COUNT;
+}
+
+} // namespace
+
+size_t OverlayRings::WkbSize() const {
+	size_t size = 0, shells = 0;
+	for (auto ring : order) {
+		size += WKB_COUNT + (size_t(rings[ring].count) + 1) * sizeof(Vec2);
+		shells += rings[ring].shell;
+	}
+	return size + (shells + (shells > 1)) * (WKB_HEADER + WKB_COUNT);
+}
+
+void OverlayRings::WriteWkb(double scale, uint8_t *out, Parallel &parallel) const {
+	const auto shells = std::count_if(order.begin(), order.end(), [&](uint32_t ring) { return rings[ring].shell; });
+	// Where each ring is written, its polygon's header included
+	UninitializedVector<size_t> starts(order.size() + 1);
+	starts[0] = shells > 1 ? WKB_HEADER + WKB_COUNT : 0;
+	for (size_t i = 0; i < order.size(); i++) {
+		const auto &ring = rings[order[i]];
+		starts[i + 1] =
+		    starts[i] + (ring.shell ? WKB_HEADER + WKB_COUNT : 0) + WKB_COUNT + (size_t(ring.count) + 1) * sizeof(Vec2);
+	}
+	if (shells > 1) {
+		PutHeader(out, GeometryType::MULTIPOLYGON, uint32_t(shells));
+	}
+	const auto write = [&](size_t i) {
+		const auto &ring = rings[order[i]];
+		auto *at = out + starts[i];
+		if (ring.shell) {
+			auto end = i + 1;
+			while (end < order.size() && !rings[order[end]].shell) {
+				end++;
+			}
+			at = PutHeader(at, GeometryType::POLYGON, uint32_t(end - i));
+		}
+		const uint32_t count = ring.count + 1;
+		std::memcpy(at, &count, sizeof(count));
+		at += sizeof(count);
+		for (uint32_t k = 0, from = ring.first; k < count; k++) {
+			const Vec2 p {vertices[from].x * scale, vertices[from].y * scale};
+			std::memcpy(at, &p, sizeof(p));
+			at += sizeof(p);
+			from = from + 1 == ring.start + ring.count ? ring.start : from + 1;
+		}
+	};
+	const size_t shares = std::max<size_t>(1, std::min(parallel.Threads() * 4, order.size()));
+	parallel.For(shares, [&](size_t share) {
+		// As many bytes in each
+		const auto border = [&](size_t number) {
+			return std::lower_bound(starts.begin(), starts.end() - 1, starts.back() / shares * number) - starts.begin();
+		};
+		const auto end = share + 1 == shares ? order.size() : size_t(border(share + 1));
+		for (auto i = share == 0 ? 0 : size_t(border(share)); i < end; i++) {
+			write(i);
+		}
+	});
+}
+
+size_t OverlayRings::Memory() const {
+	return (path.capacity() + ring_of.capacity() + order.capacity() + line_start.capacity() + line_order.capacity() +
+	        walked.capacity()) *
+	           sizeof(uint32_t) +
+	       rings.capacity() * sizeof(Ring) +
+	       (vertices.capacity() + line_vertices.capacity() + points.capacity()) * sizeof(Vec2);
+}
+
+} // namespace vibespatial

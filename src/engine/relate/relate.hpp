@@ -1,0 +1,64 @@
+//===----------------------------------------------------------------------===//
+// engine/relate/relate.hpp
+//
+// DE-9IM on the CPU: vibe/relate.h with memory that grows.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/shape/shape.hpp"
+#include "vibe/relate.h"
+
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+template <class T>
+class GrowingArray {
+public:
+	void Push(const T &item) {
+		items.push_back(item);
+	}
+	uint32_t Size() const {
+		return static_cast<uint32_t>(items.size());
+	}
+	T &operator[](uint32_t i) {
+		return items[i];
+	}
+	const T &operator[](uint32_t i) const {
+		return items[i];
+	}
+	void Clear() {
+		items.clear();
+	}
+	void Resize(uint32_t n) {
+		items.resize(n);
+	}
+
+private:
+	std::vector<T> items;
+};
+
+//! One thread's memory for relate
+using RelateScratch = vibe::RelateWork<GrowingArray>;
+
+//! The whole matrix
+vibe::Matrix Relate(const vibe::ShapeView &a, const vibe::ShapeView &b, RelateScratch &scratch);
+
+//! One predicate: looks no further than it must
+bool Evaluate(vibe::Predicate predicate, const vibe::ShapeView &a, const vibe::ShapeView &b, RelateScratch &scratch);
+
+//! The answers for a point against an area, by where the point lies
+struct PointInArea {
+	bool answer[3];
+
+	PointInArea(vibe::Predicate predicate, bool point_is_left);
+};
+
+//! Where a point lies
+vibe::Location Locate(const vibe::ShapeView &shape, const vibe::Vec2 &point, RelateScratch &scratch);
+
+//! "212101212" and the like
+std::string MatrixToString(vibe::Matrix matrix);
+
+} // namespace vibespatial

@@ -1,0 +1,508 @@
+#include "gpu_plugin/device/device.hpp"
+
+#include "gpu_plugin/device/bulk.hpp"
+#include "gpu_plugin/device/check.hpp"
+#include "gpu_plugin/device/launch.hpp"
+#include "gpu_plugin/compile/device_loss.hpp"
+#include "gpu_plugin/compile/faults.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <future>
+#include <link.h>
+#include <rmm/version_config.hpp>
+#include <unistd.h>
+
+namespace vibespatial {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+//! Of steps that are kept
+constexpr size_t MAX_STEPS = 4096;
+
+//! Of what is free, when nobody sets a limit
+constexpr double SHARE_OF_FREE = 0.9;
+
+//! Of a thread at the end of the process, which may be stuck in a driver that was taken down already
+constexpr double EXIT_SECONDS = 1;
+
+//! Fewer of the context's hardware queues, unless somebody has set their number: the driver takes some 8 ms for each of the usual
+//! eight. It asks the environment alone, so that the variable is there while the context is made.
+class FewQueues {
+public:
+	FewQueues() {
+		if (!std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) {
+			putenv(variable);
+		}
+	}
+	~FewQueues() {
+		// By another name: to take it out would move what other threads may be reading
+		variable[0] = '_';
+	}
+	FewQueues(const FewQueues &) = delete;
+	FewQueues &operator=(const FewQueues &) = delete;
+
+private:
+	static char variable[];
+};
+char FewQueues::variable[] = "CUDA_DEVICE_MAX_CONNECTIONS=2";
+
+CudaEngine *current = nullptr;
+pid_t owner = 0;
+
+//! A forked child has none of the threads
+void ShutdownAtExit() {
+	if (getpid() == owner) {
+		current->Shutdown();
+	}
+}
+
+} // namespace
+
+CudaEngine::CudaEngine(const GpuOptions &options)
+    : epoch(Clock::now()), epoch_us(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count()),
+      libraries(options), precompiler(options, libraries, epoch), options(options), primitives(libraries),
+      streams(std::make_unique<StreamPool>()), resident(options.resident_limit) {
+	current = this;
+	owner = getpid();
+	std::atexit(ShutdownAtExit);
+	coming_up = BackgroundThread([this] {
+		BringUp();
+		// Once more, so that it comes before what CUDA's libraries registered since
+		std::atexit(ShutdownAtExit);
+	});
+}
+
+void CudaEngine::Shutdown() {
+	if (shut_down.exchange(true)) {
+		return;
+	}
+	StopLoadingAhead();
+	coming_up.JoinWithin(EXIT_SECONDS);
+	loading_ahead.JoinWithin(EXIT_SECONDS);
+	opening_libraries.JoinWithin(EXIT_SECONDS);
+	precompiler.Stop(EXIT_SECONDS);
+}
+
+void CudaEngine::StopLoadingAhead() {
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		no_more_ahead = true;
+	}
+	changed.notify_all();
+}
+
+void CudaEngine::Quiesce(double timeout_seconds) {
+	const auto begin = Clock::now();
+	StopLoadingAhead();
+	{
+		std::unique_lock<std::mutex> guard(lock);
+		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] {
+			return state == State::ABSENT || (state == State::UP && libraries_open && !loading_functions);
+		});
+	}
+	const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
+	precompiler.WaitForLoads(std::max(0.0, timeout_seconds - spent));
+}
+
+int64_t CudaEngine::MicrosOf(Clock::time_point at) const {
+	return epoch_us + std::chrono::duration_cast<std::chrono::microseconds>(at - epoch).count();
+}
+
+double CudaEngine::EndStep(const char *lane, const std::string &name, Clock::time_point begin) {
+	const auto now = Clock::now();
+	AddStep(GpuStep {lane, name, MicrosOf(begin), MicrosOf(now)});
+	return std::chrono::duration<double, std::milli>(now - begin).count();
+}
+
+void CudaEngine::AddStep(const GpuStep &step) {
+	std::lock_guard<std::mutex> guard(steps_lock);
+	steps.push_back(step);
+	if (steps.size() > MAX_STEPS) {
+		steps.pop_front();
+	}
+}
+
+std::vector<GpuStep> CudaEngine::Steps() {
+	std::vector<GpuStep> rows;
+	for (auto &status : precompiler.Status()) {
+		if (status.state == KernelState::READY || status.state == KernelState::FAILED) {
+			auto micros = [&](double ms) { return epoch_us + static_cast<int64_t>(ms * 1000); };
+			const auto how = status.source.empty() ? "failed" : status.source;
+			rows.push_back(
+			    GpuStep {"kernels", status.name + " (" + how + ")", micros(status.begin_ms), micros(status.end_ms)});
+		}
+	}
+	std::lock_guard<std::mutex> guard(steps_lock);
+	rows.insert(rows.end(), steps.begin(), steps.end());
+	return rows;
+}
+
+void CudaEngine::BringUp() {
+	GpuDevice found;
+	std::future<void> prepared;
+	auto absent = [&](const std::string &why) {
+		if (prepared.valid()) {
+			prepared.wait();
+			streams->Blocks().DropPrepared();
+		}
+		found.present = false;
+		found.error = why;
+		{
+			std::lock_guard<std::mutex> guard(lock);
+			device = found;
+			state = State::ABSENT;
+		}
+		changed.notify_all();
+		precompiler.Refuse("no GPU: " + why);
+	};
+	auto &driver = libraries.Driver();
+	if (!driver) {
+		absent(driver.component.detail);
+		return;
+	}
+	// Beside the driver's start
+	prepared = std::async(std::launch::async, [this] { streams->Blocks().Prepare(); });
+	FewQueues few_queues;
+	auto begin = Clock::now();
+	int count = 0;
+	auto status = cudaGetDeviceCount(&count);
+	found.driver_ms = EndStep("start", "driver", begin);
+	cudaDriverGetVersion(&found.driver_version);
+	if (status != cudaSuccess || count == 0) {
+		cudaGetLastError();
+		absent(status == cudaSuccess ? "the driver knows no device"
+		                             : std::string("the driver is there, but: ") + cudaGetErrorString(status));
+		return;
+	}
+	if (options.device < 0 || options.device >= count) {
+		absent("vibe_gpu_device is " + std::to_string(options.device) + ", and there are " + std::to_string(count) +
+		       " devices, numbered from 0");
+		return;
+	}
+	int major = 0, minor = 0;
+	status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options.device);
+	if (status == cudaSuccess) {
+		status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, options.device);
+	}
+	if (status != cudaSuccess) {
+		absent(std::string("the device: ") + cudaGetErrorString(status));
+		return;
+	}
+	found.capability = major * 10 + minor;
+	// Where there is a device, kernels will be wanted: they are looked up while the context is made, and the compilers' libraries,
+	// which are large, are opened. To start threads beside a scan takes milliseconds, which the context need not wait for.
+	opening_libraries = BackgroundThread([this, capability = found.capability] {
+		try {
+			precompiler.Start(capability);
+		} catch (const std::exception &exception) {
+			precompiler.Refuse(std::string("no thread for kernels: ") + exception.what());
+		}
+		const auto from = Clock::now();
+		libraries.Cccl();
+		const double spent = EndStep("start", "libraries", from);
+		{
+			std::lock_guard<std::mutex> guard(lock);
+			device.libraries_ms = spent;
+			libraries_open = true;
+		}
+		changed.notify_all();
+	});
+	try {
+		begin = Clock::now();
+		CheckCuda(cudaSetDevice(options.device), "the device");
+		CheckCuda(cudaFree(nullptr), "the device's context");
+		found.context_ms = EndStep("start", "context", begin);
+		cudaDeviceProp properties;
+		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
+		found.name = properties.name;
+		size_t free_bytes = 0, total_bytes = 0;
+		CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
+		found.free_memory = free_bytes;
+		found.total_memory = total_bytes;
+		{
+			std::lock_guard<std::mutex> guard(lock);
+			found.libraries_ms = device.libraries_ms;
+			device = found;
+		}
+		// Before the kernels, which would wait for it in the driver
+		begin = Clock::now();
+		prepared.wait();
+		streams->Blocks().PinPrepared();
+		found.memory_ms = EndStep("start", "pinned memory", begin);
+		precompiler.SetLoader([this](const std::string &name, bool is_unit, const std::string &payload) {
+			Load(name, is_unit, payload);
+		});
+		begin = Clock::now();
+		MakeMemory();
+		streams->Take();
+		found.memory_ms += EndStep("start", "memory", begin);
+	} catch (const std::exception &exception) {
+		absent(exception.what());
+		return;
+	}
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		device.memory_ms = found.memory_ms;
+		device.present = true;
+		device.error.clear();
+		state = State::UP;
+	}
+	loading_ahead = BackgroundThread([this] { LoadAhead(); });
+	changed.notify_all();
+}
+
+void CudaEngine::MakeMemory() {
+	size_t free_bytes = 0, total_bytes = 0;
+	CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
+	uint64_t limit = static_cast<uint64_t>(static_cast<double>(free_bytes) * SHARE_OF_FREE);
+	MemoryTier tier;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		if (options.memory_limit > 0) {
+			limit = std::min<uint64_t>(options.memory_limit, total_bytes);
+		}
+		tier = options.memory_tier;
+	}
+	auto made = std::make_shared<DeviceMemory>(tier, limit, [this] { return FreeCaches(); });
+	std::lock_guard<std::mutex> guard(lock);
+	memory = std::move(made);
+}
+
+size_t CudaEngine::FreeCaches() {
+	return resident.Free() + streams->FreeTemporaries();
+}
+
+std::shared_ptr<DeviceMemory> CudaEngine::CurrentMemory() {
+	std::lock_guard<std::mutex> guard(lock);
+	return memory;
+}
+
+bool CudaEngine::WaitForDevice(double timeout_seconds, std::string &error) {
+	std::unique_lock<std::mutex> guard(lock);
+	changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds), [&] { return state != State::COMING; });
+	error = state == State::COMING ? "the device is still coming up" : device.error;
+	if (DeviceLoss::IsLost()) {
+		error = DeviceLoss::Text();
+	}
+	return state == State::UP && !DeviceLoss::IsLost();
+}
+
+GpuDevice CudaEngine::Device() {
+	std::unique_lock<std::mutex> guard(lock);
+	auto copy = device;
+	const bool up = state == State::UP;
+	guard.unlock();
+	if (DeviceLoss::IsLost()) {
+		copy.present = false;
+		copy.error = DeviceLoss::Text();
+		return copy;
+	}
+	if (up && cudaSetDevice(copy.present ? options.device : 0) == cudaSuccess) {
+		size_t free_bytes = 0, total_bytes = 0;
+		if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
+			copy.free_memory = free_bytes;
+		}
+	}
+	return copy;
+}
+
+std::vector<GpuComponent> CudaEngine::Components() {
+	std::vector<GpuComponent> rows;
+	rows.push_back(libraries.Driver().component);
+	rows.push_back(libraries.Nvrtc().component);
+	rows.push_back(libraries.NvJitLink().component);
+	rows.push_back(libraries.Cccl().component);
+	rows.push_back(libraries.CcclHeaders());
+	GpuComponent rmm;
+	rmm.name = "librmm";
+	rmm.found = true; // the plug-in is linked with it
+	link_map *map = nullptr;
+	if (void *handle = dlopen("librmm.so", RTLD_NOW | RTLD_NOLOAD)) {
+		if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 && map) {
+			rmm.path = map->l_name;
+		}
+		dlclose(handle);
+	}
+	rmm.version = std::to_string(RMM_VERSION_MAJOR) + "." + std::to_string(RMM_VERSION_MINOR) + "." +
+	              std::to_string(RMM_VERSION_PATCH);
+	rows.push_back(rmm);
+	rows.push_back(libraries.Helper());
+	for (auto &row : precompiler.Components()) {
+		rows.push_back(row);
+	}
+	return rows;
+}
+
+void CudaEngine::Configure(const GpuOptions &new_options) {
+	bool memory_changed;
+	std::shared_ptr<DeviceMemory> held;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		if (new_options.device != options.device && state == State::UP) {
+			throw GpuError("device " + std::to_string(options.device) +
+			               " is in use: vibe_gpu_device must be set (VIBESPATIAL_GPU_DEVICE) before the engine starts");
+		}
+		memory_changed =
+		    new_options.memory_tier != options.memory_tier || new_options.memory_limit != options.memory_limit;
+		held = DeviceLoss::IsLost() ? nullptr : memory;
+	}
+	if (memory_changed && held) {
+		// Work in progress keeps the memory it has; idle caches would keep it for ever
+		CheckCuda(cudaSetDevice(options.device), "the device");
+		FreeCaches();
+	}
+	resident.SetLimit(new_options.resident_limit);
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		options = new_options;
+	}
+	precompiler.Configure(new_options);
+	if (memory_changed && held) {
+		held.reset();
+		MakeMemory();
+	}
+}
+
+void CudaEngine::Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) {
+	precompiler.Request(names, requested_by, urgent);
+}
+
+std::vector<std::string> CudaEngine::EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) {
+	return precompiler.EnsureWarm(names, timeout_seconds);
+}
+
+std::vector<KernelStatus> CudaEngine::Status() {
+	return precompiler.Status();
+}
+
+uint64_t CudaEngine::MemoryLimit() {
+	auto held = CurrentMemory();
+	return held ? held->Limit() : 0;
+}
+
+std::vector<GpuMemoryRow> CudaEngine::Memory() {
+	std::vector<GpuMemoryRow> rows;
+	if (auto held = CurrentMemory()) {
+		held->Report(rows);
+	}
+	resident.Report(rows);
+	streams->Report(rows);
+	return rows;
+}
+
+void CudaEngine::Load(const std::string &name, bool is_unit, const std::string &payload) {
+	CheckCuda(cudaSetDevice(options.device), "the device");
+	cudaLibrary_t library = nullptr;
+	if (is_unit) {
+		CheckCuda(cudaLibraryLoadData(&library, payload.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+		          name.c_str());
+	} else {
+		library = primitives.Load(name, payload);
+	}
+	std::lock_guard<std::mutex> guard(lock);
+	if (is_unit) {
+		units[name] = library;
+	}
+	loaded.emplace_back(name, library);
+	changed.notify_all();
+}
+
+void CudaEngine::LoadAhead() {
+	std::unique_lock<std::mutex> guard(lock);
+	while (true) {
+		changed.wait(guard, [&] { return no_more_ahead || !loaded.empty(); });
+		const auto begin = Clock::now();
+		loading_functions = true;
+		while (!no_more_ahead && !loaded.empty()) {
+			const auto next = loaded.front();
+			loaded.pop_front();
+			guard.unlock();
+			try {
+				CheckCuda(cudaSetDevice(options.device), "the device");
+				LoadFunctions(next.second, next.first.c_str());
+			} catch (const std::exception &) { // NOLINT: who launches it is told
+			}
+			guard.lock();
+		}
+		loading_functions = false;
+		changed.notify_all();
+		if (no_more_ahead) {
+			return;
+		}
+		EndStep("start", "functions", begin);
+	}
+}
+
+cudaKernel_t CudaEngine::Kernel(const char *unit, const char *entry_point) {
+	cudaLibrary_t library;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		const auto found = units.find(unit);
+		if (found == units.end()) {
+			throw GpuError(std::string("unit ") + unit + " was not loaded");
+		}
+		library = found->second;
+	}
+	cudaKernel_t kernel = nullptr;
+	CheckCuda(cudaLibraryGetKernel(&kernel, library, entry_point), entry_point);
+	return kernel;
+}
+
+void CudaEngine::Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream,
+                        void **arguments) {
+	if (threads == 0) {
+		return;
+	}
+	constexpr uint64_t BLOCK = 256;
+	const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
+	if (blocks > 0x7fffffff) {
+		throw GpuError(std::string(entry_point) + ": more items than one launch can take");
+	}
+	Faults::Get().Check(Fault::LAUNCH);
+	CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(Kernel(unit, entry_point)),
+	                           dim3(static_cast<unsigned>(blocks)), dim3(BLOCK), arguments, 0, stream.Handle()),
+	          entry_point);
+}
+
+std::unique_ptr<GpuBulk> CudaEngine::NewBulk(const BulkTask &task) {
+	UseDevice();
+	return task.IsOfPairs() ? MakePairwise(*this, task) : MakeRowwise(*this, task);
+}
+
+void CudaEngine::UseDevice() {
+	if (!no_more_ahead.load(std::memory_order_relaxed)) {
+		StopLoadingAhead();
+	}
+	CheckCuda(cudaSetDevice(options.device), "the device");
+}
+
+void CudaEngine::Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times) {
+	const auto begin = Clock::now();
+	StopLoadingAhead();
+	double timeout;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		timeout = options.kernel_timeout_seconds;
+	}
+	precompiler.Request(names, requested_by, true);
+	std::string error;
+	if (!WaitForDevice(timeout, error)) {
+		throw GpuError(error);
+	}
+	for (auto &name : names) {
+		const double left = timeout - std::chrono::duration<double>(Clock::now() - begin).count();
+		if (!precompiler.Wait(name, requested_by, std::max(left, 0.0), error)) {
+			throw GpuError(error);
+		}
+	}
+	UseDevice();
+	times.wait_ms = EndStep("query", "wait for kernels", begin);
+}
+
+} // namespace vibespatial

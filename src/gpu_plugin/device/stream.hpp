@@ -1,0 +1,115 @@
+//===----------------------------------------------------------------------===//
+// gpu_plugin/device/stream.hpp
+//
+// One line of work on the device, used by one thread at a time: a stream, pinned memory to copy through, and temporary
+// storage of the primitives, which grows to the largest that was asked for and stays.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/common/parallel.hpp"
+#include "gpu_plugin/device/memory.hpp"
+#include "gpu_plugin/device/pinned.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace vibespatial {
+
+class DeviceStream {
+public:
+	DeviceStream(PinnedBlocks &blocks, CopySlots &slots);
+	~DeviceStream();
+	DeviceStream(const DeviceStream &) = delete;
+	DeviceStream &operator=(const DeviceStream &) = delete;
+
+	cudaStream_t Handle() const {
+		return stream;
+	}
+	rmm::cuda_stream_view View() const {
+		return rmm::cuda_stream_view(stream);
+	}
+	//! Both return when the host's memory may be used again; the copy to the device may still be under way
+	void CopyToDevice(void *to, const void *from, size_t bytes);
+	void CopyFromDevice(void *to, const void *from, size_t bytes);
+	//! The same with several threads on the host's side, where there is much to copy
+	void CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
+	void CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
+	//! What `write` leaves in pinned memory, at most CopySlots::SLOT_BYTES of it
+	void WriteToDevice(void *to, size_t bytes, const std::function<void(char *slot)> &write);
+	void Synchronize();
+
+	//! Pinned memory of the host that stays with the stream, by number; what was there is lost when it has to grow
+	void *Pinned(size_t number, size_t bytes);
+
+	//! Of all that
+	uint64_t PinnedBytes() const;
+
+	//! Temporary storage of a primitive; valid until the next call for the same one
+	void *Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory);
+	size_t FreeTemporaries();
+	//! Adds the bytes of each primitive
+	void ReportTemporaries(std::map<std::string, GpuMemoryRow> &rows);
+
+private:
+	//! Uses a slot, when the device is done with it
+	template <class USE>
+	void WithSlot(USE &&use);
+
+	cudaStream_t stream = nullptr;
+	struct PinnedMemory {
+		void *at = nullptr;
+		size_t bytes = 0;
+	};
+	PinnedBlocks &blocks;
+	CopySlots &slots;
+	std::vector<PinnedMemory> pinned;
+	std::mutex temporaries_lock;
+	std::map<std::string, rmm::device_buffer> temporaries;
+};
+
+//! The streams of a device: as many as threads work at the same time
+class StreamPool {
+public:
+	class Lease {
+	public:
+		Lease(StreamPool &pool, std::unique_ptr<DeviceStream> stream) : pool(pool), stream(std::move(stream)) {
+		}
+		~Lease();
+		Lease(const Lease &) = delete;
+		Lease &operator=(const Lease &) = delete;
+		DeviceStream *operator->() {
+			return stream.get();
+		}
+		DeviceStream &operator*() {
+			return *stream;
+		}
+
+	private:
+		StreamPool &pool;
+		std::unique_ptr<DeviceStream> stream;
+	};
+
+	Lease Take();
+	PinnedBlocks &Blocks() {
+		return blocks;
+	}
+	//! Of the streams that nobody uses now
+	size_t FreeTemporaries();
+	void Report(std::vector<GpuMemoryRow> &rows);
+
+private:
+	//! Before the streams that use them
+	PinnedBlocks blocks;
+	CopySlots slots {blocks};
+	std::mutex lock;
+	std::vector<std::unique_ptr<DeviceStream>> idle;
+	size_t made = 0;
+	//! High-water marks of primitives, over all streams
+	std::map<std::string, uint64_t> peaks;
+};
+
+} // namespace vibespatial
