@@ -39,7 +39,6 @@ include(${CMAKE_CURRENT_LIST_DIR}/older_glibc.cmake)
 # ---- the geometry core and the CPU engine: no DuckDB in it
 add_library(vibespatial_core STATIC ${VIBESPATIAL_CORE_SOURCES})
 vibespatial_compile(vibespatial_core)
-add_dependencies(vibespatial_core vibespatial_kernel_registry)
 target_link_libraries(vibespatial_core PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(vibespatial_core PROPERTIES LINKER_LANGUAGE CXX)
 

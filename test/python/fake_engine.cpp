@@ -2,6 +2,7 @@
 // For tests of what is around the engine.
 #include "host_cuda.hpp"
 
+#include "engine/relate/relate.hpp"
 #include "engine/index/box_tree.hpp"
 #include "engine/gpu/interface/engine.hpp"
 #include "engine/gpu/interface/join.hpp"
@@ -51,6 +52,7 @@ namespace wkb_encode_unit {
 #include "host_shapes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>

@@ -185,7 +185,7 @@ public:
 	}
 	//! Chunks of the left side that a thread takes at a time
 	idx_t TileChunks() const {
-		return dispatch.OnDevice() ? device_chunks : 1;
+		return dispatch.OnGpu() ? device_chunks : 1;
 	}
 
 	const PhysicalKnn &op;
@@ -271,7 +271,7 @@ public:
 		}
 		auto &index = *global.right.index;
 		auto bytes = KnnSearch::EstimateMemory(index, op.k);
-		if (global.dispatch.OnDevice()) {
+		if (global.dispatch.OnGpu()) {
 			auto rows = global.TileChunks() * STANDARD_VECTOR_SIZE;
 			bytes += rows * (sizeof(vibe::Vec2) + 2 * sizeof(uint32_t) + op.k * (sizeof(uint32_t) + sizeof(double)));
 		}
@@ -294,7 +294,7 @@ public:
 				break;
 			}
 		}
-		if (global.dispatch.OnDevice()) {
+		if (global.dispatch.OnGpu()) {
 			points.clear();
 			for (idx_t i = 0; i < tile_size; i++) {
 				tile[i]->AddQueries(points);

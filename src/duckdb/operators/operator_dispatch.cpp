@@ -31,7 +31,7 @@ void OperatorDispatch::StartDevice(const char *kernel, const char *requests) con
 	}
 	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
 	auto &runtime = GpuRuntime::Get();
-	runtime.StartInBackground(vibespatial::KernelNeeds(requests), operator_name);
+	runtime.StartInBackground(vibespatial::KernelNeeds(vibespatial::FindKernelSet(requests)), operator_name);
 	auto engine = runtime.IfOpen();
 	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
 		FailWithoutDevice(kernel, runtime.State());
@@ -169,7 +169,7 @@ void OperatorDispatch::RequestKernels(ClientContext &context, const char *needs,
 		return;
 	}
 	auto &runtime = GpuRuntime::Get();
-	auto names = vibespatial::KernelNeeds(needs);
+	auto names = vibespatial::KernelNeeds(vibespatial::FindKernelSet(needs));
 	if (auto engine = runtime.IfOpen()) {
 		engine->Request(names, operator_name, true);
 	} else if (mode == ExecutionMode::GPU) {

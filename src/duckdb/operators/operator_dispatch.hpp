@@ -23,9 +23,16 @@ public:
 		return mode;
 	}
 	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
+	unique_ptr<vibespatial::Dispatch> NewDispatch(vibespatial::Operation operation) const {
+		return make_uniq<vibespatial::Dispatch>(operation, mode, operator_name, query);
+	}
 	//! In mode gpu lets the device come up beside the scan, with the kernels of an operator of the registry; throws where there
 	//! can be none
 	void StartDevice(const char *kernel, const char *requests) const;
+	void StartDevice(vibespatial::Operation operation) const {
+		auto &info = InfoOf(operation);
+		StartDevice(info.name, vibespatial::KernelSetNames()[static_cast<size_t>(info.kernels)]);
+	}
 	//! What was planned for the CPU, and why; nothing in mode cpu, which has no choice
 	void LogCpu(const char *kernel, const vibespatial::Decision &decision, idx_t rows) const;
 	//! Mode gpu, and there is none: an event, and an IOException that says what to do
@@ -38,10 +45,20 @@ public:
 	static bool IsComing(optional_ptr<vibespatial::GpuEngine> engine);
 	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
 	double WaitForDevice(const char *kernel) const;
+	double WaitForDevice(vibespatial::Operation operation) const {
+		return WaitForDevice(InfoOf(operation).name);
+	}
 	//! Throws GpuError where they do not come in time; the milliseconds
 	double WaitForKernels(vibespatial::GpuEngine &engine, const std::vector<std::string> &needs) const;
+	double WaitForKernels(vibespatial::GpuEngine &engine, vibespatial::Operation operation) const {
+		return WaitForKernels(engine, vibespatial::KernelNeeds(operation));
+	}
 	//! What a plan needs, before it runs; never waits
 	static void RequestKernels(ClientContext &context, const char *needs, const char *operator_name);
+	static void RequestKernels(ClientContext &context, vibespatial::Operation operation, const char *operator_name) {
+		RequestKernels(context, vibespatial::KernelSetNames()[static_cast<size_t>(InfoOf(operation).kernels)],
+		               operator_name);
+	}
 
 	//! For vibe_timeline()
 	typedef std::chrono::system_clock::time_point TimePoint;

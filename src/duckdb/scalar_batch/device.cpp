@@ -50,7 +50,7 @@ void DeviceBulk::Start() {
 		return;
 	}
 	auto kernel = op.tasks[0].Kernel();
-	auto needs = vibespatial::KernelNeeds(kernel);
+	auto needs = vibespatial::KernelNeeds(vibespatial::FindKernelSet(kernel));
 	if (mode == ExecutionMode::GPU) {
 		vibespatial::GpuRuntime::Get().StartInBackground(needs, operator_name);
 	}
@@ -58,7 +58,7 @@ void DeviceBulk::Start() {
 	auto waited = WaitForDevice(kernel);
 	event = NewEvent(kernel);
 	event.wait_ms = waited;
-	decision = vibespatial::Decide(mode, vibespatial::FindKernel(kernel), op.children[0].get().estimated_cardinality,
+	decision = vibespatial::Decide(mode, vibespatial::FindOperation(kernel), op.children[0].get().estimated_cardinality,
 	                               GetGpuMinRows(context));
 	event.selected = ToText(decision.selected);
 	event.reason = decision.reason;
@@ -126,8 +126,8 @@ void DeviceBulk::Finish() {
 }
 
 string DeviceBulk::DescribePlan(ClientContext &context, const char *kernel, idx_t rows) {
-	auto decision =
-	    vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), rows, GetGpuMinRows(context));
+	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindOperation(kernel), rows,
+	                                    GetGpuMinRows(context));
 	return string(ToText(decision.selected)) + " (" + decision.reason + ")";
 }
 

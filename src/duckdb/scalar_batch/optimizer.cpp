@@ -81,7 +81,7 @@ private:
 		auto rows = input.has_estimated_cardinality ? input.estimated_cardinality : input.EstimateCardinality(context);
 		OperatorDispatch dispatch(context, "VIBE_BULK");
 		auto decision =
-		    vibespatial::Decide(dispatch.Mode(), vibespatial::FindKernel(kernel), rows, GetGpuMinRows(context));
+		    vibespatial::Decide(dispatch.Mode(), vibespatial::FindOperation(kernel), rows, GetGpuMinRows(context));
 		if (decision.selected != vibespatial::ExecutionMode::GPU) {
 			dispatch.LogCpu(kernel, decision, rows);
 			return false;

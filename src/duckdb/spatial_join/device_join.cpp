@@ -66,7 +66,7 @@ DeviceJoin::~DeviceJoin() {
 
 void DeviceJoin::Decide(idx_t build_rows, idx_t probe_rows) {
 	// Which of both it is the first rows will tell
-	decision = vibespatial::Decide(mode, vibespatial::FindKernel(op.kernel), probe_rows, GetGpuMinRows(context));
+	decision = vibespatial::Decide(mode, vibespatial::FindOperation(op.kernel), probe_rows, GetGpuMinRows(context));
 	event = NewEvent(op.kernel);
 	event.rows = 0;
 	event.selected = ToText(decision.selected);
@@ -100,8 +100,7 @@ void DeviceJoin::DecideKind(bool points) {
 	if (event.kernel == "join_points") {
 		event.kernel = "join_shapes"; // a filter keeps its own name
 	}
-	auto shapes =
-	    vibespatial::Decide(mode, vibespatial::FindKernel("join_shapes"), expected_rows, GetGpuMinRows(context));
+	auto shapes = vibespatial::Decide(mode, vibespatial::Operation::JOIN_SHAPES, expected_rows, GetGpuMinRows(context));
 	event.selected = ToText(shapes.selected);
 	event.reason = shapes.reason;
 	active = active && shapes.selected == ExecutionMode::GPU;
@@ -145,7 +144,7 @@ void DeviceJoin::Wait() {
 	auto begin = system_clock::now();
 	bool scanned = IsAwaited() && build;
 	auto waited = WaitForDevice(op.kernel);
-	waited += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("spatial_join"));
+	waited += WaitForKernels(*decision.engine, vibespatial::KernelNeeds(vibespatial::KernelSet::SPATIAL_JOIN));
 	lock_guard<mutex> guard(lock);
 	event.wait_ms += waited;
 	if (scanned) {
@@ -417,7 +416,7 @@ string DeviceJoin::Describe() {
 }
 
 static vibespatial::Decision DecidePlan(ClientContext &context, const char *kernel, idx_t probe_rows) {
-	return vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel(kernel), probe_rows,
+	return vibespatial::Decide(GetExecutionMode(context), vibespatial::FindOperation(kernel), probe_rows,
 	                           GetGpuMinRows(context));
 }
 

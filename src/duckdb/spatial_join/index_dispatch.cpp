@@ -24,7 +24,7 @@ IndexDispatch::IndexDispatch(ClientContext &context)
 void IndexDispatch::Decide(idx_t rows) {
 	auto scanned = std::chrono::system_clock::now();
 	WaitForEngine("box_index");
-	decision = vibespatial::Decide(mode, vibespatial::FindKernel("box_index"), rows, GetGpuMinRows(context));
+	decision = vibespatial::Decide(mode, vibespatial::Operation::BOX_INDEX, rows, GetGpuMinRows(context));
 	if (decision.engine) {
 		AddStep(*decision.engine, "scan of the build side", begin, scanned);
 	}
@@ -44,7 +44,7 @@ unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t 
 		throw GpuError("no GPU engine is open");
 	}
 	event.wait_ms = WaitForDevice("box_index");
-	event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds("box_index"));
+	event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds(vibespatial::KernelSet::BOX_INDEX));
 	vibespatial::GpuTimes times;
 	auto packed = decision.engine->PackBoxes(boxes, count, parallel, times);
 	AddTimes(event, times);
@@ -134,8 +134,8 @@ string IndexDispatch::Describe() {
 }
 
 string IndexDispatch::DescribePlan(ClientContext &context, idx_t rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindKernel("box_index"), rows,
-	                                    GetGpuMinRows(context));
+	auto decision =
+	    vibespatial::Decide(GetExecutionMode(context), vibespatial::Operation::BOX_INDEX, rows, GetGpuMinRows(context));
 	if (decision.selected == ExecutionMode::GPU) {
 		return "index on gpu, pairs on cpu (" + decision.reason + ")";
 	}

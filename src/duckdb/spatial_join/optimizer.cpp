@@ -828,8 +828,8 @@ private:
 	//! One choice for all terms of a filter. Mode gpu takes rows out of their order, mode auto does not.
 	bool GoesToDevice(idx_t rows, bool ordered) {
 		OperatorDispatch dispatch(context, "FILTER");
-		auto decision = vibespatial::Decide(dispatch.Mode(), vibespatial::FindKernel("scalar_filter"), rows,
-		                                    GetGpuMinRows(context));
+		auto decision =
+		    vibespatial::Decide(dispatch.Mode(), vibespatial::Operation::SCALAR_FILTER, rows, GetGpuMinRows(context));
 		if (decision.selected == vibespatial::ExecutionMode::GPU && ordered &&
 		    dispatch.Mode() == vibespatial::ExecutionMode::AUTO) {
 			decision.reason = "rows stay in their order; with preserve_insertion_order = false the GPU could have them";

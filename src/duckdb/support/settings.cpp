@@ -5,6 +5,7 @@
 #include "duckdb/support/task_parallel.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/dispatch/kernel_registry.hpp"
+#include "engine/dispatch/operation.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -277,8 +278,8 @@ void StartInBackground(ExecutionMode mode, Precompile precompile, const string &
 	auto names = AllKernels();
 	if (precompile == Precompile::AUTO) {
 		// The first use comes first
-		names = vibespatial::KernelNeeds("box_index");
-		for (auto &name : vibespatial::KernelNeeds("spatial_join")) {
+		names = vibespatial::KernelNeeds(vibespatial::KernelSet::BOX_INDEX);
+		for (auto &name : vibespatial::KernelNeeds(vibespatial::KernelSet::SPATIAL_JOIN)) {
 			if (std::find(names.begin(), names.end(), name) == names.end()) {
 				names.push_back(name);
 			}

@@ -10,12 +10,12 @@ namespace {
 
 SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
 	SqlTable::rows_t rows;
-	for (auto &kernel : vibespatial::Kernels()) {
-		rows.push_back({Value(kernel.name), Value(kernel.operation), Value(kernel.precision), Value(kernel.guarantee),
-		                kernel.HasGpu() && kernel.threshold_rows != vibespatial::KernelInfo::NEVER
-		                    ? Value::UBIGINT(kernel.threshold_rows)
-		                    : Value(LogicalType::UBIGINT),
-		                Value(kernel.variants)});
+	for (auto &operation : vibespatial::Operations()) {
+		bool by_rows = operation.HasGpu() && operation.gpu_from_rows != vibespatial::OperationInfo::NEVER;
+		rows.push_back({Value(operation.name), Value(operation.description), Value(operation.precision),
+		                Value(operation.guarantee),
+		                by_rows ? Value::UBIGINT(operation.gpu_from_rows) : Value(LogicalType::UBIGINT),
+		                Value(operation.HasGpu() ? "cpu, gpu" : "cpu")});
 	}
 	return rows;
 }
@@ -37,9 +37,9 @@ SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
 } // namespace
 
 void RegisterDispatch(ExtensionLoader &loader) {
-	SqlTable("vibe_kernels",
-	         "The pieces of work that an engine does: their precision, what they promise, and from how many "
-	         "rows on mode auto prefers the GPU (NULL: never by itself).")
+	SqlTable("vibe_kernels", "The operations that the CPU or the GPU does: their precision, what they guarantee, and "
+	                         "the number of rows from "
+	                         "which mode auto prefers the GPU (NULL: never).")
 	    .Column("kernel", LogicalType::VARCHAR)
 	    .Column("operation", LogicalType::VARCHAR)
 	    .Column("precision", LogicalType::VARCHAR)
@@ -50,8 +50,8 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Example("kernel, threshold_rows, variants FROM vibe_kernels()")
 	    .Register(loader, KernelRows);
 	SqlTable("vibe_dispatch_log",
-	         "The last 4096 choices of an engine in this process, oldest first: what was asked for, "
-	         "chosen and done, why, and where the time went. Mode cpu leaves none to make.")
+	         "The last 4096 decisions for the CPU or the GPU in this process, oldest first: what was requested, "
+	         "selected and done, why, and where the time went. Mode cpu decides nothing and leaves no row.")
 	    .Column("sequence", LogicalType::UBIGINT)
 	    .Column("time", LogicalType::TIMESTAMP_TZ)
 	    .Column("query", LogicalType::VARCHAR)

@@ -5,6 +5,7 @@
 #include "duckdb/tables/table_builder.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/dispatch/kernel_registry.hpp"
+#include "engine/dispatch/operation.hpp"
 
 #include <chrono>
 
@@ -139,13 +140,17 @@ SqlTable::rows_t WarmRows(ClientContext &context, const vector<Value> &arguments
 	}
 	auto names = AllKernels();
 	if (arguments.size() > 1) {
-		names = vibespatial::KernelNeeds(arguments[1].IsNull() ? "" : StringValue::Get(arguments[1]));
-		if (names.empty()) {
-			throw InvalidInputException(
-			    "vibe_ensure_warm: no operator is called %s; kernels are declared for box_index, "
-			    "spatial_join, and others of kernels/units.json",
-			    arguments[1].ToString());
+		auto set = arguments[1].IsNull() ? vibespatial::KernelSet::NONE
+		                                 : vibespatial::FindKernelSet(StringValue::Get(arguments[1]));
+		if (set == vibespatial::KernelSet::NONE) {
+			string known;
+			for (auto *name : vibespatial::KernelSetNames()) {
+				known += (known.empty() || !*name ? "" : ", ") + string(name);
+			}
+			throw InvalidInputException("vibe_ensure_warm: there are no kernels for %s, only for %s",
+			                            arguments[1].ToString(), known);
 		}
+		names = vibespatial::KernelNeeds(set);
 	}
 	auto begin = std::chrono::steady_clock::now();
 	auto left = [&] {

@@ -2,7 +2,7 @@
 
 #include "engine/gpu/runtime/runtime.hpp"
 
-#include <stdexcept>
+#include <cstdio>
 
 namespace vibespatial {
 
@@ -17,82 +17,182 @@ const char *ToText(ExecutionMode mode) {
 	}
 }
 
-const std::vector<KernelInfo> &Kernels() {
-	static const std::vector<KernelInfo> kernels {
-	    {"box_index", "the packed tree of boxes of a spatial join's build side",
-	     "fp64 boxes, fp32 nodes rounded outward", "the same tree on both engines; misses no pair", 1000000,
-	     "cpu, gpu"},
-	    {"wkb_bounds", "the boxes of the geometries of a spatial join's build side", "fp64", "exact", 0, "cpu"},
-	    {"cell_index", "the cells of a spatial join's areas, once many points meet them", "fp64", "exact", 0, "cpu"},
-	    {"join_points", "the pairs of a spatial join whose probe side has points, by their number", "fp64, adaptive",
-	     "exact", 10000, "cpu, gpu"},
-	    {"join_shapes", "the same with other geometries", "fp64, adaptive", "exact", 30000, "cpu, gpu"},
-	    {"knn", "vibe_knn: the nearest of points, up to 32 of them; all else is the CPU's", "fp64",
-	     "the same neighbours and distances on both engines", 100000, "cpu, gpu"},
-	    {"scalar_filter", "a filter by a predicate of a column and a constant geometry", "fp64, adaptive", "exact",
-	     3000000, "cpu, gpu"},
-	    {"scalar_pairs", "predicates and distances of two columns, row by row", "fp64, adaptive", "exact", 300000,
-	     "cpu, gpu"},
-	    {"scalar_rows", "areas, lengths, perimeters, centroids and flipped coordinates of a column, row by row", "fp64",
-	     "the same bits on both engines", KernelInfo::NEVER, "cpu, gpu"},
-	    {"union_agg", "ST_Union_Agg: what the polygons of a group have in all, by the number of their vertices",
-	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines", 100000,
-	     "cpu, gpu"},
-	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
-	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
-	};
-	return kernels;
-}
-
-const KernelInfo &FindKernel(const std::string &name) {
-	for (auto &kernel : Kernels()) {
-		if (name == kernel.name) {
-			return kernel;
-		}
-	}
-	throw std::invalid_argument("no kernel is called " + name);
-}
-
-Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int64_t min_rows) {
-	const uint64_t threshold = min_rows < 0 ? kernel.threshold_rows : static_cast<uint64_t>(min_rows);
-	Decision decision;
-	decision.requested = mode;
+Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows) {
+	auto &info = InfoOf(operation);
+	const uint64_t threshold = min_rows < 0 ? info.gpu_from_rows : static_cast<uint64_t>(min_rows);
+	auto cpu = [](std::string reason) { return Decision {ExecutionMode::CPU, std::move(reason), nullptr}; };
 	if (mode == ExecutionMode::CPU) {
-		decision.reason = "vibe_execution_mode is cpu";
-		return decision;
+		return cpu("vibe_execution_mode is cpu");
 	}
-	if (!kernel.HasGpu()) {
-		decision.reason = std::string(kernel.name) + " has no GPU variant";
-		return decision;
+	if (!info.HasGpu()) {
+		return cpu(std::string(info.name) + " has no GPU variant");
 	}
 	auto engine = GpuRuntime::Get().IfOpen();
 	if (mode == ExecutionMode::GPU) {
-		decision.selected = ExecutionMode::GPU;
-		decision.reason = "vibe_execution_mode is gpu";
-		decision.engine = engine;
-		return decision;
+		return Decision {ExecutionMode::GPU, "vibe_execution_mode is gpu", engine};
 	}
-	if (threshold == KernelInfo::NEVER) {
-		decision.reason = std::to_string(rows) + " rows: the CPU is done sooner, however many there are";
-		return decision;
+	if (!engine && !GpuRuntime::DeviceIsPossible()) {
+		return cpu("there is no NVIDIA GPU");
+	}
+	const auto count = std::to_string(rows) + " rows: ";
+	if (threshold == OperationInfo::NEVER) {
+		return cpu(count + "the CPU is faster at any number of rows");
 	}
 	if (rows < threshold) {
-		decision.reason = std::to_string(rows) + " rows: below the threshold of " + std::to_string(threshold);
-		return decision;
+		return cpu(count + "below the threshold of " + std::to_string(threshold));
 	}
 	if (!engine) {
-		decision.reason = "no GPU engine: " + GpuRuntime::Get().State();
-		return decision;
+		return cpu("no GPU engine: " + GpuRuntime::Get().State());
 	}
 	std::string error;
 	if (!engine->WaitForDevice(0, error)) {
-		decision.reason = "no device: " + (error.empty() ? "it is not up yet" : error);
-		return decision;
+		return cpu("no device: " + (error.empty() ? "it is not up yet" : error));
 	}
-	decision.selected = ExecutionMode::GPU;
-	decision.engine = engine;
-	decision.reason = std::to_string(rows) + " rows: not below the threshold of " + std::to_string(threshold);
-	return decision;
+	return Decision {ExecutionMode::GPU, count + "not below the threshold of " + std::to_string(threshold), engine};
+}
+
+Dispatch::Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, std::string query)
+    : mode(mode), begin(Clock::now()), operation(operation) {
+	event.query = std::move(query);
+	event.operator_name = operator_name;
+	event.kernel = InfoOf(operation).name;
+	event.requested = ToText(mode);
+}
+
+Dispatch::~Dispatch() {
+	try {
+		Finish();
+	} catch (const std::exception &) { // NOLINT: a log without this line is better than no end
+	}
+}
+
+void Dispatch::Decide(uint64_t rows, int64_t min_rows) {
+	DecideAgain(operation, rows, min_rows);
+}
+
+void Dispatch::DecideAgain(Operation other, uint64_t rows, int64_t min_rows) {
+	auto next = vibespatial::Decide(mode, other, rows, min_rows);
+	std::lock_guard<std::mutex> guard(lock);
+	operation = other;
+	decision = std::move(next);
+	decided = true;
+	event.kernel = InfoOf(other).name;
+	event.selected = event.actual = ToText(decision.selected);
+	event.reason = decision.reason;
+}
+
+void Dispatch::KeepOnCpu(const std::string &reason) {
+	std::lock_guard<std::mutex> guard(lock);
+	decision.selected = ExecutionMode::CPU;
+	decision.reason = reason;
+	event.selected = event.actual = ToText(ExecutionMode::CPU);
+	event.reason = reason;
+}
+
+Operation Dispatch::GetOperation() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return operation;
+}
+
+bool Dispatch::OnGpu() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return decision.IsGpu() && failure.empty();
+}
+
+GpuEngine &Dispatch::Engine() const {
+	auto engine = EngineIfOpen();
+	if (!engine) {
+		throw GpuError("no GPU engine is open");
+	}
+	return *engine;
+}
+
+GpuEngine *Dispatch::EngineIfOpen() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return decision.engine;
+}
+
+void Dispatch::AddTimes(const GpuTimes &times) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.bytes_to_device += times.bytes_to_device;
+	event.bytes_from_device += times.bytes_from_device;
+	event.wait_ms += times.wait_ms;
+	event.to_device_ms += times.to_device_ms;
+	event.kernel_ms += times.kernel_ms;
+	event.from_device_ms += times.from_device_ms;
+}
+
+void Dispatch::AddWait(double milliseconds) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.wait_ms += milliseconds;
+}
+
+void Dispatch::AddRows(uint64_t rows) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.rows += rows;
+}
+
+void Dispatch::CountPieces(uint64_t on_gpu, uint64_t on_cpu) {
+	std::lock_guard<std::mutex> guard(lock);
+	pieces_on_gpu += on_gpu;
+	pieces_on_cpu += on_cpu;
+}
+
+void Dispatch::AddNote(const std::string &note) {
+	std::lock_guard<std::mutex> guard(lock);
+	notes += "; " + note;
+}
+
+bool Dispatch::Fail(const std::string &why) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (failure.empty()) {
+		failure = why;
+	}
+	event.reason = failure;
+	event.fallback = mode != ExecutionMode::GPU;
+	event.actual = event.fallback ? "cpu" : "none";
+	return event.fallback;
+}
+
+void Dispatch::RunOutOfMemory(const std::string &why) {
+	std::lock_guard<std::mutex> guard(lock);
+	failure = why;
+	event.reason = why;
+	event.fallback = true;
+	event.actual = "cpu";
+}
+
+void Dispatch::Finish(const char *pieces) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (!decided || finished || mode == ExecutionMode::CPU) {
+		return;
+	}
+	finished = true;
+	if (!failure.empty() && pieces_on_gpu > 0) {
+		event.reason += " (after " + std::to_string(pieces_on_gpu) + " " + pieces + ")";
+	} else if (failure.empty() && pieces_on_cpu > 0) {
+		event.fallback = pieces_on_gpu == 0;
+		event.actual = event.fallback ? "cpu" : "gpu";
+		event.reason += "; " + std::to_string(pieces_on_cpu) + " " + pieces + " on the CPU, for lack of device memory";
+	}
+	event.reason += notes;
+	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+	DispatchLog::Get().Add(event);
+}
+
+std::string Dispatch::Describe() const {
+	std::lock_guard<std::mutex> guard(lock);
+	if (!decided) {
+		return ToText(mode);
+	}
+	auto result = (event.fallback ? "fell back from gpu: " : "") + event.actual + " (" + event.reason + ")";
+	if (event.actual == "gpu") {
+		char times[160];
+		std::snprintf(times, sizeof(times), ", %.1f ms waiting, %.1f to the device, %.1f kernels, %.1f back",
+		              event.wait_ms, event.to_device_ms, event.kernel_ms, event.from_device_ms);
+		result += times;
+	}
+	return result;
 }
 
 } // namespace vibespatial

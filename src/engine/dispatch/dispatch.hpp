@@ -1,15 +1,19 @@
 //===----------------------------------------------------------------------===//
 // engine/dispatch/dispatch.hpp
 //
-// Which engine does a piece of work, and why. One decision for each operator, when its rows are known.
+// Which engine does an operation, why, and what became of it. An operator has one Dispatch for each of its operations; it decides once, when
+// the rows are known, and leaves one event in vibe_dispatch_log().
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "engine/dispatch/events.hpp"
+#include "engine/dispatch/operation.hpp"
 #include "engine/gpu/interface/engine.hpp"
 
+#include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <string>
-#include <vector>
 
 namespace vibespatial {
 
@@ -17,40 +21,89 @@ enum class ExecutionMode : uint8_t { AUTO, CPU, GPU };
 
 const char *ToText(ExecutionMode mode);
 
-//! A piece of work that an engine does
-struct KernelInfo {
-	const char *name;
-	const char *operation;
-	const char *precision;
-	const char *guarantee;
-	//! From so many rows on AUTO prefers the device; 0: there is no device variant
-	uint64_t threshold_rows;
-	//! However many there are
-	static constexpr uint64_t NEVER = ~uint64_t(0);
-	const char *variants;
-
-	bool HasGpu() const {
-		return threshold_rows > 0;
-	}
-};
-
-const std::vector<KernelInfo> &Kernels();
-//! Throws std::invalid_argument for a name that is not there
-const KernelInfo &FindKernel(const std::string &name);
-
 struct Decision {
-	ExecutionMode requested = ExecutionMode::AUTO;
 	//! CPU or GPU
 	ExecutionMode selected = ExecutionMode::CPU;
 	std::string reason;
-	//! Where the GPU is selected and there is one
+	//! The open engine, if the GPU is selected and there is one
 	GpuEngine *engine = nullptr;
+
+	bool IsGpu() const {
+		return selected == ExecutionMode::GPU;
+	}
+	//! For EXPLAIN: "cpu (there is no NVIDIA GPU)"
+	std::string Describe() const {
+		return std::string(ToText(selected)) + " (" + reason + ")";
+	}
 };
 
-//! Never blocks. AUTO selects the device where an engine is open, its device up and the rows many. GPU selects it wherever the
-//! kernel has a variant for it, device or not: who finds no engine then fails. What has no variant is done by the CPU, and the
-//! reason says so.
-//! `min_rows` stands for the kernel's own threshold where it is not negative.
-Decision Decide(ExecutionMode mode, const KernelInfo &kernel, uint64_t rows, int64_t min_rows = -1);
+//! What would be decided now; never blocks. AUTO selects the GPU where an engine is open, its device is up, and there are rows enough. GPU
+//! selects it wherever the operation has a GPU variant, with or without a device: without one the operator fails.
+//! `min_rows` replaces the operation's threshold unless it is negative.
+Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows = -1);
+
+//! One operation of one operator: the decision, the event, and the fallback. Any thread may call anything after Decide().
+class Dispatch {
+public:
+	typedef std::chrono::steady_clock Clock;
+
+	//! The time of the operation starts here
+	Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, std::string query);
+	//! Writes the event
+	~Dispatch();
+	Dispatch(const Dispatch &) = delete;
+	Dispatch &operator=(const Dispatch &) = delete;
+
+	//! Once, when the rows are known
+	void Decide(uint64_t rows, int64_t min_rows);
+	//! The GPU was selected, but this input is not for it
+	void KeepOnCpu(const std::string &reason);
+	//! The operation turned out to be another one: decides anew, and the event goes by that name
+	void DecideAgain(Operation other, uint64_t rows, int64_t min_rows);
+
+	ExecutionMode Mode() const {
+		return mode;
+	}
+	Operation GetOperation() const;
+	//! The GPU was selected and has not failed
+	bool OnGpu() const;
+	//! Throws GpuError where none is open
+	GpuEngine &Engine() const;
+	//! The open engine, or null
+	GpuEngine *EngineIfOpen() const;
+
+	//! What the work on the device came to
+	void AddTimes(const GpuTimes &times);
+	void AddWait(double milliseconds);
+	void AddRows(uint64_t rows);
+	//! Pieces of work (tiles, batches) that the device finished, and pieces that the CPU did for lack of device memory
+	void CountPieces(uint64_t on_gpu, uint64_t on_cpu);
+	//! Added to the reason when the event is written: "; 12 rows decided by the CPU"
+	void AddNote(const std::string &note);
+
+	//! The device failed: the CPU does the rest. In mode gpu the caller has to throw instead; `false` says so.
+	bool Fail(const std::string &why);
+	//! The device has no memory for this: the CPU does it, in mode gpu, too
+	void RunOutOfMemory(const std::string &why);
+
+	//! Writes the event, once. Mode cpu has no choice and leaves none.
+	void Finish(const char *pieces = "pieces");
+	//! For EXPLAIN ANALYZE
+	std::string Describe() const;
+
+private:
+	const ExecutionMode mode;
+	const Clock::time_point begin;
+	mutable std::mutex lock;
+	Operation operation;
+	Decision decision;
+	DispatchEvent event;
+	uint64_t pieces_on_gpu = 0;
+	uint64_t pieces_on_cpu = 0;
+	std::string notes;
+	std::string failure;
+	bool decided = false;
+	bool finished = false;
+};
 
 } // namespace vibespatial

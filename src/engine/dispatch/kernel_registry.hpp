@@ -41,7 +41,4 @@ const std::vector<KernelHeader> &KernelHeaders();
 
 const KernelUnit *FindUnit(const std::string &name);
 const KernelSpec *FindSpec(const std::string &name);
-//! Units and specs that an operator needs, units first. Empty for an operator that nobody declared.
-std::vector<std::string> KernelNeeds(const std::string &operator_name);
-
 } // namespace vibespatial

@@ -3,7 +3,7 @@
 #include "gpu_plugin/device/check.hpp"
 #include "gpu_plugin/device/device.hpp"
 #include "gpu_plugin/device/launch.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
+#include "engine/dispatch/operation.hpp"
 #include "vibe/box_node.h"
 
 #include <limits>
@@ -126,7 +126,7 @@ PackedBoxes CudaEngine::PackBoxes(const Box *boxes, size_t count, Parallel &para
 	if (count == 0) {
 		return packed;
 	}
-	Need(KernelNeeds("box_index"), "box_index", times);
+	Need(KernelNeeds(KernelSet::BOX_INDEX), "box_index", times);
 	auto held = CurrentMemory();
 	auto lease = streams->Take();
 	const auto tree = PackTree(boxes, count, *lease, *held, parallel, times);

@@ -3,7 +3,7 @@
 #include "gpu_plugin/device/check.hpp"
 #include "gpu_plugin/device/device.hpp"
 #include "gpu_plugin/device/launch.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
+#include "engine/dispatch/operation.hpp"
 #include "vibe/nearest.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::unique_ptr<GpuPoints> CudaEngine::KnnPoints(const float *nodes, const Unini
 	if (ids.empty() || ids.size() >= std::numeric_limits<uint32_t>::max()) {
 		throw GpuError("a tree of no points, or of more than 32 bits can number");
 	}
-	Need(KernelNeeds("knn"), "knn", times);
+	Need(KernelNeeds(KernelSet::KNN), "knn", times);
 	const size_t node_bytes = size_t(vibe::NodeLevels::Of(ids.size()).NodeCount()) * sizeof(vibe::PackedNode);
 	auto made = std::make_unique<DevicePoints>(*this, CurrentMemory(), static_cast<uint32_t>(ids.size()));
 	auto lease = streams->Take();
@@ -84,7 +84,7 @@ void DevicePoints::Find(const Vec2 *points, size_t count, uint32_t k, double mos
 	neighbours.rows.resize(count * k);
 	neighbours.distances.resize(count * k);
 	GpuTimes waited;
-	engine.Need(KernelNeeds("knn"), "knn", waited);
+	engine.Need(KernelNeeds(KernelSet::KNN), "knn", waited);
 	times.wait_ms += waited.wait_ms;
 	for (size_t first = 0; first < count; first += TILE) {
 		FindTile(points, first, std::min(TILE, count - first), k, most, neighbours, times);

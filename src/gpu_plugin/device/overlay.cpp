@@ -2,7 +2,7 @@
 #include "gpu_plugin/device/check.hpp"
 #include "gpu_plugin/device/device.hpp"
 #include "engine/gpu/machine/overlay.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
+#include "engine/dispatch/operation.hpp"
 
 #include <atomic>
 
@@ -68,7 +68,7 @@ private:
 };
 
 void CudaEngine::UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
-	Need(KernelNeeds("union_agg"), "union_agg", times);
+	Need(KernelNeeds(KernelSet::UNION_AGG), "union_agg", times);
 	DeviceOverlayMachine machine(*this, parallel);
 	GpuOverlay(machine).Run(net, parallel, united, times);
 	times.bytes_to_device = machine.bytes_to_device;

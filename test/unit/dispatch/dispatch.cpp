@@ -1,52 +1,124 @@
 #include "catch.hpp"
 
 #include "engine/dispatch/dispatch.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
 
 using namespace vibespatial;
 
 TEST_CASE("Without an engine the CPU is selected unless the GPU was asked for", "[dispatch]") {
-	auto &index = FindKernel("box_index");
-	auto &refine = FindKernel("relate");
-	REQUIRE(index.HasGpu());
-	REQUIRE_FALSE(refine.HasGpu());
+	const auto index = Operation::BOX_INDEX, refine = Operation::RELATE, rows = Operation::SCALAR_ROWS;
+	REQUIRE(InfoOf(index).HasGpu());
+	REQUIRE_FALSE(InfoOf(refine).HasGpu());
 
-	auto cpu = Decide(ExecutionMode::CPU, index, UINT64_MAX);
-	CHECK(cpu.selected == ExecutionMode::CPU);
-	CHECK(cpu.reason == "vibe_execution_mode is cpu");
+	CHECK(Decide(ExecutionMode::CPU, index, UINT64_MAX).Describe() == "cpu (vibe_execution_mode is cpu)");
 
-	auto few = Decide(ExecutionMode::AUTO, index, index.threshold_rows - 1);
-	CHECK(few.selected == ExecutionMode::CPU);
-	CHECK(few.reason.find("below the threshold") != std::string::npos);
-
-	auto many = Decide(ExecutionMode::AUTO, index, index.threshold_rows);
-	CHECK(many.selected == ExecutionMode::CPU);
-	CHECK(many.reason == "no GPU engine: not started");
+	if (GpuRuntime::DeviceIsPossible()) {
+		const auto threshold = InfoOf(index).gpu_from_rows;
+		CHECK(Decide(ExecutionMode::AUTO, index, threshold - 1).Describe() ==
+		      "cpu (999999 rows: below the threshold of 1000000)");
+		CHECK(Decide(ExecutionMode::AUTO, index, threshold).Describe() == "cpu (no GPU engine: not started)");
+		CHECK(Decide(ExecutionMode::AUTO, rows, 7).Describe() ==
+		      "cpu (7 rows: the CPU is faster at any number of rows)");
+		CHECK(Decide(ExecutionMode::AUTO, rows, 1, 0).Describe() == "cpu (no GPU engine: not started)");
+	} else {
+		// Few rows or many: what matters is that there is no device
+		for (uint64_t count : {uint64_t(1), UINT64_MAX}) {
+			CHECK(Decide(ExecutionMode::AUTO, index, count).Describe() == "cpu (there is no NVIDIA GPU)");
+			CHECK(Decide(ExecutionMode::AUTO, rows, count, 0).Describe() == "cpu (there is no NVIDIA GPU)");
+		}
+	}
 
 	auto gpu = Decide(ExecutionMode::GPU, index, 1);
-	CHECK(gpu.selected == ExecutionMode::GPU);
+	CHECK(gpu.IsGpu());
 	CHECK(gpu.engine == nullptr);
-
-	auto none = Decide(ExecutionMode::GPU, refine, 1);
-	CHECK(none.requested == ExecutionMode::GPU);
-	CHECK(none.selected == ExecutionMode::CPU);
-	CHECK(none.reason == "relate has no GPU variant");
-
-	auto &rows = FindKernel("scalar_rows");
-	CHECK(rows.HasGpu());
-	auto never = Decide(ExecutionMode::AUTO, rows, UINT64_MAX);
-	CHECK(never.selected == ExecutionMode::CPU);
-	CHECK(never.reason.find("the CPU is done sooner") != std::string::npos);
-	CHECK(Decide(ExecutionMode::AUTO, rows, 1, 0).reason == "no GPU engine: not started");
-	CHECK(Decide(ExecutionMode::GPU, rows, 1).selected == ExecutionMode::GPU);
-
-	CHECK_THROWS_AS(FindKernel("knitting"), std::invalid_argument);
+	CHECK(Decide(ExecutionMode::GPU, rows, 1).IsGpu());
+	CHECK(Decide(ExecutionMode::GPU, refine, 1).Describe() == "cpu (relate has no GPU variant)");
 }
 
-TEST_CASE("Kernels say what they promise", "[dispatch]") {
-	for (auto &kernel : Kernels()) {
-		std::string variants = kernel.variants;
-		CHECK(kernel.HasGpu() == (variants == "cpu, gpu"));
-		CHECK_FALSE(std::string(kernel.guarantee).empty());
-		CHECK(&FindKernel(kernel.name) == &kernel);
+TEST_CASE("Operations say what they promise and need", "[dispatch]") {
+	for (size_t i = 0; i < Operations().size(); i++) {
+		const auto operation = static_cast<Operation>(i);
+		auto &info = InfoOf(operation);
+		INFO(info.name);
+		CHECK_FALSE(std::string(info.guarantee).empty());
+		CHECK(info.HasGpu() == (info.kernels != KernelSet::NONE));
+		CHECK(KernelNeeds(operation).empty() == !info.HasGpu());
 	}
+	CHECK(FindKernelSet("spatial_join") == KernelSet::SPATIAL_JOIN);
+	CHECK(FindKernelSet("knitting") == KernelSet::NONE);
+	CHECK(FindKernelSet("") == KernelSet::NONE);
+}
+
+static DispatchEvent LastEvent() {
+	return DispatchLog::Get().Events().back();
+}
+
+TEST_CASE("A dispatch leaves one event that says what became of the work", "[dispatch]") {
+	const auto before = DispatchLog::Get().Events().size();
+	{
+		Dispatch undecided(Operation::KNN, ExecutionMode::GPU, "TEST", "SELECT 1");
+		Dispatch cpu(Operation::KNN, ExecutionMode::CPU, "TEST", "SELECT 1");
+		cpu.Decide(5, -1);
+		CHECK(cpu.Describe() == "cpu (vibe_execution_mode is cpu)");
+	}
+	CHECK(DispatchLog::Get().Events().size() == before);
+
+	GpuTimes times;
+	times.kernel_ms = 2;
+	times.bytes_to_device = 10;
+	{
+		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", "SELECT 2");
+		dispatch.Decide(5, -1);
+		CHECK(dispatch.OnGpu());
+		CHECK_THROWS_AS(dispatch.Engine(), GpuError);
+		dispatch.AddRows(5);
+		dispatch.AddTimes(times);
+		dispatch.AddTimes(times);
+		dispatch.CountPieces(3, 1);
+		dispatch.AddNote("4 rows decided by the CPU");
+		dispatch.Finish("tiles");
+		dispatch.Finish("tiles");
+	}
+	CHECK(DispatchLog::Get().Events().size() == before + 1);
+	auto event = LastEvent();
+	CHECK(event.query == "SELECT 2");
+	CHECK(event.kernel == "knn");
+	CHECK(event.selected == "gpu");
+	CHECK(event.actual == "gpu");
+	CHECK(event.rows == 5);
+	CHECK(event.kernel_ms == 4);
+	CHECK(event.bytes_to_device == 20);
+	CHECK_FALSE(event.fallback);
+	CHECK(event.reason == "vibe_execution_mode is gpu; 1 tiles on the CPU, for lack of device memory; "
+	                      "4 rows decided by the CPU");
+
+	{
+		Dispatch dispatch(Operation::JOIN_POINTS, ExecutionMode::GPU, "TEST", "SELECT 3");
+		dispatch.Decide(5, -1);
+		dispatch.DecideAgain(Operation::JOIN_SHAPES, 5, -1);
+		CHECK_FALSE(dispatch.Fail("the device is gone")); // mode gpu: the caller throws
+		CHECK_FALSE(dispatch.Fail("another thread saw it, too"));
+		CHECK_FALSE(dispatch.OnGpu());
+	}
+	event = LastEvent();
+	CHECK(event.kernel == "join_shapes");
+	CHECK(event.actual == "none");
+	CHECK(event.reason == "the device is gone");
+
+	{
+		Dispatch dispatch(Operation::UNION_AGG, ExecutionMode::GPU, "TEST", "SELECT 4");
+		dispatch.Decide(5, -1);
+		dispatch.RunOutOfMemory("no room");
+		CHECK_FALSE(dispatch.OnGpu());
+		CHECK(dispatch.Describe() == "fell back from gpu: cpu (no room)");
+	}
+	CHECK(LastEvent().fallback);
+	{
+		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", "SELECT 5");
+		dispatch.Decide(5, -1);
+		dispatch.KeepOnCpu("lines are not for it");
+		CHECK(dispatch.Describe() == "cpu (lines are not for it)");
+	}
+	CHECK(LastEvent().selected == "cpu");
+	CHECK_FALSE(LastEvent().fallback);
 }

@@ -11,7 +11,7 @@
 #include "engine/relate/relate.hpp"
 #include "engine/gpu/interface/join.hpp"
 #include "engine/gpu/interface/bulk.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
+#include "engine/dispatch/operation.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "geometry/wkb_edit.hpp"
@@ -543,7 +543,7 @@ TEST_CASE("device: joins by relation are the CPU's", "[device]") {
 	if (!engine) {
 		return;
 	}
-	REQUIRE(engine->EnsureWarm(KernelNeeds("spatial_join"), 120).empty());
+	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SPATIAL_JOIN), 120).empty());
 	for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
 		if (k == vibe::PREDICATE_DISJOINT) {
 			continue; // no index
@@ -563,7 +563,7 @@ TEST_CASE("device: joins by distance and box are the CPU's", "[device]") {
 	if (!engine) {
 		return;
 	}
-	REQUIRE(engine->EnsureWarm(KernelNeeds("spatial_join"), 120).empty());
+	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SPATIAL_JOIN), 120).empty());
 	const char *const limits[] = {"none", "constant", "by probe", "by build", "sum"};
 	for (auto from : {JoinLimit::CONSTANT, JoinLimit::PROBE, JoinLimit::BUILD, JoinLimit::SUM}) {
 		for (bool strict : {false, true}) {
@@ -589,7 +589,7 @@ TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 	if (!engine) {
 		return;
 	}
-	REQUIRE(engine->EnsureWarm(KernelNeeds("scalar_pairs"), 120).empty());
+	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SCALAR_PAIRS), 120).empty());
 	constexpr size_t COUNT = 20000;
 	for (int mix = 0; mix < 4; mix++) {
 		const Rows sides[2] = {Rows(71, COUNT, 6, mix & 1), Rows(72, COUNT, 6, mix & 2)};
@@ -695,7 +695,7 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 	if (!engine) {
 		return;
 	}
-	REQUIRE(engine->EnsureWarm(KernelNeeds("scalar_rows"), 120).empty());
+	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SCALAR_ROWS), 120).empty());
 	const Rows sound(81, 60000, 40, false);
 	std::mt19937_64 random(82);
 	std::vector<std::string> wkb;

@@ -1,0 +1,43 @@
+#include "engine/dispatch/operation.hpp"
+
+#include "engine/dispatch/kernel_registry.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace vibespatial {
+
+std::vector<std::string> KernelNeeds(KernelSet set) {
+	const std::string wanted = KernelSetNames()[static_cast<size_t>(set)];
+	std::vector<std::string> names;
+	auto add = [&](const char *name, const std::vector<const char *> &needed_by) {
+		if (std::find(needed_by.begin(), needed_by.end(), wanted) != needed_by.end()) {
+			names.emplace_back(name);
+		}
+	};
+	for (auto &unit : KernelUnits()) {
+		add(unit.name, unit.needed_by);
+	}
+	for (auto &spec : KernelSpecs()) {
+		add(spec.name, spec.needed_by);
+	}
+	return names;
+}
+
+Operation FindOperation(const std::string &name) {
+	auto &operations = Operations();
+	for (size_t i = 0; i < operations.size(); i++) {
+		if (name == operations[i].name) {
+			return static_cast<Operation>(i);
+		}
+	}
+	throw std::invalid_argument("no operation is called " + name);
+}
+
+KernelSet FindKernelSet(const std::string &name) {
+	auto &names = KernelSetNames();
+	auto found = std::find(names.begin(), names.end(), name);
+	return found == names.end() ? KernelSet::NONE : static_cast<KernelSet>(found - names.begin());
+}
+
+} // namespace vibespatial
