@@ -27,11 +27,12 @@ Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t 
 	if (!info.HasGpu()) {
 		return cpu(std::string(info.name) + " has no GPU variant");
 	}
-	auto engine = GpuRuntime::Get().IfOpen();
+	auto &runtime = GpuRuntime::Get();
+	auto engine = runtime.IfOpen();
 	if (mode == ExecutionMode::GPU) {
 		return Decision {ExecutionMode::GPU, "vibe_execution_mode is gpu", engine};
 	}
-	if (!engine && !GpuRuntime::DeviceIsPossible()) {
+	if (runtime.GetPhase() == GpuRuntime::Phase::NOT_STARTED && !GpuRuntime::DeviceIsPossible()) {
 		return cpu("there is no NVIDIA GPU");
 	}
 	const auto count = std::to_string(rows) + " rows: ";
@@ -42,7 +43,7 @@ Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t 
 		return cpu(count + "below the threshold of " + std::to_string(threshold));
 	}
 	if (!engine) {
-		return cpu("no GPU engine: " + GpuRuntime::Get().State());
+		return cpu("no GPU engine: " + runtime.State());
 	}
 	std::string error;
 	if (!engine->WaitForDevice(0, error)) {
