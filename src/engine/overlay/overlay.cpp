@@ -7,6 +7,7 @@
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 #include "vibe/curve.h"
 
 #include <atomic>
