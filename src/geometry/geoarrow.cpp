@@ -1,6 +1,7 @@
 #include "geometry/geoarrow.hpp"
 
 #include "geometry/error.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <cmath>
 #include <cstring>

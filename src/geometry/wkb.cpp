@@ -2,6 +2,7 @@
 
 #include "geometry/error.hpp"
 #include "geometry/lanes.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <limits>
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <string>
 #include <vector>

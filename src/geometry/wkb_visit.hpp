@@ -1,26 +1,19 @@
 //===----------------------------------------------------------------------===//
 // geometry/wkb_visit.hpp
 //
-// The walk of vibe/wkb.h on the CPU: ReadWkb, WkbBounds and every measure go through it, so they accept and refuse the
-// same bytes, and say why.
+// Visits WKB bytes in place, without decoding them into a GeometryBatch. ReadWkb, WkbBounds and all measures use this
+// walk (vibe/wkb.h), so they accept the same bytes and reject malformed ones with the same error.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "geometry/wkb.hpp"
-#include "vibe/wkb.h"
-
 #include <cstring>
 
 namespace vibespatial {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "WKB coordinates are read as the machine's own doubles");
-
-using vibe::IsEmptyPoint;
-using vibe::LoadDouble;
-using vibe::TryReadPoint;
 using vibe::WalkWkbLeaf;
 
-// The errors, out of line
+// Throw GeometryError; out of line to keep the walk small
 namespace wkb_error {
 [[noreturn]] void Truncated(size_t offset, size_t size, uint64_t needed);
 [[noreturn]] void ByteOrder(size_t offset, uint8_t found);
@@ -31,16 +24,16 @@ namespace wkb_error {
 [[noreturn]] void Trailing(size_t offset, size_t size);
 } // namespace wkb_error
 
-//! A checked position in the bytes
+//! A position in the bytes; every read is checked against the end
 class WkbCursor {
 public:
-	//! Leaves and vertices in XY have code of their own
+	//! WalkWkb() may compile separate code for leaves and for XY vertices
 	static constexpr bool SHORT = false;
 
 	WkbCursor(const uint8_t *data, size_t size) : begin(data), pos(data), end(data + size) {
 	}
 
-	//! `bytes` bytes from here; moves past them
+	//! Returns the position and advances by `bytes`
 	const uint8_t *Take(uint64_t bytes) {
 		Require(bytes);
 		const auto at = pos;
@@ -52,22 +45,22 @@ public:
 		std::memcpy(&count, Take(sizeof(count)), sizeof(count));
 		return count;
 	}
-	//! A count of things of at least `least` bytes each, which must fit into what is left
+	//! A count of items of at least `least` bytes each; they must fit into the remaining bytes
 	uint32_t TakeCount(uint64_t least) {
 		const auto count = TakeCount();
 		Require(count * least);
 		return count;
 	}
 	WkbHeader TakeHeader() {
-		const auto at = Take(1 + sizeof(uint32_t));
+		const auto at = Take(vibe::WKB_HEADER_BYTES);
 		if (*at != 1) {
 			wkb_error::ByteOrder(at - begin, *at);
 		}
 		uint32_t code;
 		std::memcpy(&code, at + 1, sizeof(code));
-		const auto vertex_type = code / 1000;
-		const auto type = code % 1000;
-		if (vertex_type > 3 || type < 1 || type > 7) {
+		const auto vertex_type = vibe::WkbVertexTypeOf(code);
+		const auto type = vibe::WkbTypeOf(code);
+		if (!vibe::IsWkbCode(code)) {
 			wkb_error::TypeCode(at - begin, code);
 		}
 		return WkbHeader {static_cast<GeometryType>(type), static_cast<uint8_t>(vertex_type)};
@@ -80,7 +73,7 @@ public:
 			wkb_error::Trailing(Offset(), end - begin);
 		}
 	}
-	//! It throws instead
+	//! Errors are thrown
 	static constexpr bool Failed() {
 		return false;
 	}
@@ -106,14 +99,18 @@ private:
 	const uint8_t *end;
 };
 
-//! VisitWkb that also tells the tree: walker.Row(header) once, then for every node in preorder
-//! walker.Node(type, children), a leaf node followed by Part and Ring as in VisitWkb
+//! Like VisitWkb(), with the tree of the geometry: walker.Row(header) once, then walker.Node(type, children) for every node in
+//! preorder; a leaf node is followed by its Part and Ring calls
 template <class WALKER>
 void WalkWkb(const uint8_t *data, size_t size, WALKER &walker) {
 	WkbCursor cursor(data, size);
 	vibe::WalkWkb(cursor, walker);
 }
 
+//! Calls for every leaf part in order visitor.Part(family), then visitor.Ring(count, coords, stride) for each of its rings.
+//! `coords` points at unaligned little-endian doubles (LoadDouble() reads one), `stride` is the size of a vertex in bytes.
+//! EMPTY points and lines have no ring; a ring of a polygon may have no vertices. Makes the same checks as ReadWkb, but an
+//! error may be thrown after some calls.
 template <class VISITOR>
 void VisitWkb(const uint8_t *data, size_t size, VISITOR &visitor) {
 	struct Parts {

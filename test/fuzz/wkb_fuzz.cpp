@@ -13,6 +13,7 @@
 #include "geometry/error.hpp"
 #include "geometry/geojson.hpp"
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <cstdio>
 #include <cstdlib>

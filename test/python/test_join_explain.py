@@ -54,7 +54,7 @@ def test_counters(tables):
 
 
 def test_a_tree_is_built_when_it_is_asked(tables):
-    """Points alone look at the areas as they are; the first line among them wants the tree."""
+    """Points alone use the polygon scan; the first line among them needs the tree."""
     tables.execute("CREATE TABLE mixed AS SELECT i, CASE WHEN i % 1000 = 7 THEN ST_MakeLine(g, ST_Point(ST_X(g) + 1, ST_Y(g))) ELSE g END AS g "
                    "FROM points")
     query = "SELECT count(*), sum(m.i), sum(b.i) FROM mixed m JOIN boxes b ON ST_Intersects(m.g, b.g)"

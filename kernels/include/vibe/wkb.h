@@ -21,6 +21,18 @@ enum WkbType : u8 {
 	WKB_COLLECTION = 7
 };
 
+//! Codes with Z, M and both are 1000, 2000 and 3000 above those in XY
+constexpr u32 WKB_CODES_PER_VERTEX_TYPE = 1000;
+VIBE_HD u32 WkbTypeOf(u32 code) {
+	return code % WKB_CODES_PER_VERTEX_TYPE;
+}
+VIBE_HD u32 WkbVertexTypeOf(u32 code) {
+	return code / WKB_CODES_PER_VERTEX_TYPE;
+}
+VIBE_HD bool IsWkbCode(u32 code) {
+	return WkbVertexTypeOf(code) <= 3 && WkbTypeOf(code) >= WKB_POINT && WkbTypeOf(code) <= WKB_COLLECTION;
+}
+
 //! Collections within collections
 constexpr u32 WKB_DEPTH = 16;
 //! Byte order and code
@@ -47,7 +59,7 @@ VIBE_HD bool IsEmptyPoint(const u8 *coords, u64 stride) {
 VIBE_HD bool TryReadPoint(const u8 *data, u64 size, Vec2 &point) {
 	// A header and two to four ordinates; code 1, 1001, 2001 or 3001
 	constexpr u64 LEAST = WKB_HEADER_BYTES + 16, MOST = LEAST + 16;
-	if (size < LEAST || size > MOST || data[0] != 1 || LoadCount(data + 1) % 1000 != WKB_POINT) {
+	if (size < LEAST || size > MOST || data[0] != 1 || WkbTypeOf(LoadCount(data + 1)) != WKB_POINT) {
 		return false;
 	}
 	point.x = LoadDouble(data + WKB_HEADER_BYTES);
@@ -224,8 +236,8 @@ public:
 	VIBE_HD WkbKind TakeHeader() {
 		const u8 *at = Take(WKB_HEADER_BYTES);
 		const u32 code = failed ? 0 : LoadCount(at + 1);
-		failed = failed || *at != 1 || code / 1000 > 3 || code % 1000 < 1 || code % 1000 > 7;
-		return WkbKind {(WkbType)(code % 1000), (u8)(code / 1000)};
+		failed = failed || *at != 1 || !IsWkbCode(code);
+		return WkbKind {(WkbType)WkbTypeOf(code), (u8)WkbVertexTypeOf(code)};
 	}
 	VIBE_HD u64 Offset() const {
 		return pos - begin;

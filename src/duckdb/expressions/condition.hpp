@@ -8,7 +8,7 @@
 #include "duckdb.hpp"
 #include "duckdb/support/compat.hpp"
 #include "duckdb/planner/expression.hpp"
-#include "engine/join/join.hpp"
+#include "engine/input/condition.hpp"
 
 namespace duckdb {
 

@@ -4,6 +4,7 @@
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"
+#include "geometry/wkb_visit.hpp"
 
 namespace duckdb {
 

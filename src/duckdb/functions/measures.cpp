@@ -5,6 +5,7 @@
 #include "duckdb/support/wkb_output.hpp"
 #include "duckdb/support/wkb_prefetch.hpp"
 #include "engine/measure/measure.hpp"
+#include "geometry/wkb_visit.hpp"
 
 namespace duckdb {
 

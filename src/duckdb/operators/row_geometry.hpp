@@ -5,7 +5,7 @@
 
 #include "duckdb.hpp"
 #include "duckdb/common/types/row/tuple_data_layout.hpp"
-#include "engine/join/join.hpp"
+#include "engine/input/row.hpp"
 
 namespace duckdb {
 

@@ -11,6 +11,7 @@
 #include "duckdb/spatial_join/index_dispatch.hpp"
 #include "duckdb/spatial_join/physical.hpp"
 #include "duckdb/support/task_parallel.hpp"
+#include "engine/join/index.hpp"
 
 #include <atomic>
 

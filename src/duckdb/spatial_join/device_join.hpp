@@ -11,6 +11,7 @@
 #include "duckdb/spatial_join/kept_rows.hpp"
 #include "duckdb/spatial_join/probe.hpp"
 #include "engine/gpu/interface/join.hpp"
+#include "engine/join/probe.hpp"
 
 #include <deque>
 

@@ -8,6 +8,7 @@
 #include "duckdb/spatial_join/build.hpp"
 #include "duckdb/spatial_join/partitions.hpp"
 #include "duckdb/support/task_parallel.hpp"
+#include "engine/join/shares.hpp"
 
 namespace duckdb {
 
@@ -26,7 +27,7 @@ public:
 	void BeginFound(SpatialBuild &build, DataChunk &chunk, const uint8_t *found);
 	//! Are the geometries of the chunk that was set points, or hardly more? Too few for several threads to share it
 	bool IsLight() const {
-		return tile_bytes < vibespatial::JoinShares::BYTES_TO_SHARE;
+		return tile_bytes < vibespatial::join_tuning::BYTES_TO_SHARE;
 	}
 	const vibespatial::JoinRow *Geometries() const {
 		return tile;

@@ -1,24 +1,25 @@
 //===----------------------------------------------------------------------===//
 // engine/index/cell_index.hpp
 //
-// Promise: exact, the answer of vibe::LocateInElement for every area and every point. Which of many areas hold a point:
-// a grid of cells over all of them, finer where there are many edges. A cell that an area fills answers at once ("true
-// hit"); a cell that edges of an area pass through knows on which side of them its reference point lies, and the point
-// looks at these few edges only.
+// Promise: exact, the answer of vibe::LocateInElement for every area and every point. Finds which of many areas contain a
+// point, with a grid of cells over all of them that is finer where there are many edges. A cell that an area fills answers
+// at once. A cell with edges knows on which side of them its reference point lies; a point there tests only these edges.
 //
 // Why it is exact. Columns and rows are monotone functions of x and y, so everything between two points of a cell is in
-// that cell, and edges are registered with room for rounding in every cell that they meet. The status of a point is the
-// status of the reference point, changed by every edge that the way between them crosses: along y = p.y to x = ref.x, then
-// along x = ref.x. The way is thought of as moved by an infinitely small (e, e^2), so it meets no vertex and no corner of
-// it lies on an edge; a point that is not on an edge keeps its status when moved so little. The way stays in the cell, and
-// the tests are exact: edges that do not meet the cell may be among those looked at.
+// that cell, and edges are registered with a margin for rounding in every cell that they meet. The status of a point is
+// that of the reference point, changed by every edge that the path between them crosses: along y = p.y to x = ref.x, then
+// along x = ref.x. The path is taken as moved by an infinitely small (e, e^2), so that it meets no vertex and no corner of
+// it lies on an edge; a point that is not on an edge keeps its status when moved so little. The path stays in the cell and
+// the tests are exact, so additional edges among those tested do no harm.
 //
-// What it is made of: one copy of all vertices, and cells that name runs of consecutive edges in it.
+// The index holds one copy of all vertices; cells refer to runs of consecutive edges in it. cell_index_builder.cpp builds
+// it, vibe/cells.h has the layout that the GPU shares.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/common/parallel.hpp"
 #include "engine/index/point_grid.hpp"
+#include "engine/index/tuning.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -28,22 +29,22 @@ namespace vibespatial {
 
 class CellIndex {
 public:
-	//! What an index is made of, for EXPLAIN
+	//! Numbers for EXPLAIN ANALYZE
 	struct Figures {
 		uint64_t areas = 0;
-		uint64_t edges = 0;           // of the areas
-		uint64_t grids = 0;           // the first and those inside its cells
+		uint64_t edges = 0;           // of all areas
+		uint64_t grids = 0;           // the top grid and those inside its cells
 		uint64_t cells = 0;           // of all grids
-		uint64_t full_cells = 0;      // cells that only know areas that fill them
-		uint64_t partial_cells = 0;   // cells with edges in them
-		uint64_t stored_vertices = 0; // that the cells name, those of several cells counted in each
-		uint64_t largest_cell = 0;    // the most edges that a point may have to look at
+		uint64_t full_cells = 0;      // cells without edges, filled by one or more areas
+		uint64_t partial_cells = 0;   // cells with edges
+		uint64_t stored_vertices = 0; // vertices that cells refer to, counted once per cell
+		uint64_t largest_cell = 0;    // edges of the cell that has the most
 	};
 
-	//! areas[i] is an area in one element (element_count == 1, not mixed) that may go once the index is built; a null
-	//! pointer is left out. Null when the index would hold more than memory_limit bytes even with coarse cells, as with
-	//! areas that overlap heavily: a tree of boxes serves these better. expected_points: about how many it will be asked
-	//! about (0: unknown, taken as many); the fewer, the coarser the cells, as finer ones would cost more than they save.
+	//! areas[i] has one element that is an area (element_count == 1, not mixed), and is not needed after building; null
+	//! pointers are skipped. Returns null when the index would take more than memory_limit bytes even with coarse cells, as
+	//! with areas that overlap heavily: a tree of boxes serves these better. expected_points: the approximate number of
+	//! look-ups (0: unknown, assumed to be many). With fewer points the cells are coarser, as finer ones would not pay.
 	static std::unique_ptr<CellIndex> Build(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
 	                                        Parallel &parallel, uint64_t expected_points = 0);
 	~CellIndex();
@@ -53,8 +54,8 @@ public:
 		return figures;
 	}
 
-	//! The whole index as pieces of memory, to be copied elsewhere. The pool is what its chunks are one after the other; the
-	//! view of a copy has the addresses of the copy.
+	//! The whole index as pieces of memory, to be copied to a GPU. The pool is the concatenation of the chunks; `view` gets the
+	//! addresses of the copy.
 	struct Pieces {
 		vibe::CellsView view;
 		const uint32_t *top_words;
@@ -70,8 +71,8 @@ public:
 	template <class HIT>
 	void Locate(const vibe::Vec2 &p, HIT &&hit) const;
 
-	//! The same for many points, whose memory accesses overlap: hit(point, area, location), points in order; true ends
-	//! this point
+	//! The same for many points, whose memory accesses overlap: hit(point, area, location), points in order; true ends the
+	//! point
 	template <class HIT>
 	void LocateMany(const double *x, const double *y, size_t count, HIT &&hit) const;
 
@@ -83,7 +84,7 @@ private:
 	static constexpr uint32_t KIND_SHIFT = vibe::CELL_KIND_SHIFT;
 	static constexpr uint32_t MAX_VALUE = vibe::CELL_MAX_VALUE;
 
-	//! The pool is addressed in units, and made of chunks
+	//! The pool consists of chunks and is addressed in units
 	struct alignas(8) Unit {
 		uint8_t bytes[8];
 	};
@@ -103,11 +104,11 @@ private:
 	const Unit *At(uint32_t value) const {
 		return chunks[value >> CHUNK_SHIFT] + (value & (CHUNK_UNITS - 1));
 	}
-	//! Where p lies in the area of `partial`; moves on to the next area
+	//! The location of p in the area of `partial`, which is advanced to the next area. `path`: extent of the path to p.
 	vibe::Location LocateAmong(const Partial *&partial, const vibe::Vec2 &reference, const vibe::Vec2 &p,
-	                           const Extent &way) const;
+	                           const Extent &path) const;
 
-	//! What the word of p's cell says
+	//! Reports the areas of p's cell
 	template <class HIT>
 	void Answer(uint32_t word, const Grid &grid, const vibe::Vec2 &p, HIT &hit) const {
 		const uint32_t value = word & MAX_VALUE;
@@ -131,14 +132,14 @@ private:
 		}
 		const uint32_t column = grid.Column(p.x), row = grid.Row(p.y);
 		const vibe::Vec2 reference = grid.Reference(column, row);
-		Extent way {0, 0, 255, 255};
+		Extent path {0, 0, 255, 255};
 		if (list.partial_count >= PARTIALS_WITH_EXTENT) {
-			way = Frame(grid, column, row).Between(p, reference);
+			path = Frame(grid, column, row).Between(p, reference);
 		}
 		const Partial *end = partials + list.partial_count;
 		while (partials < end) {
 			const uint32_t area = partials->area;
-			const auto location = LocateAmong(partials, reference, p, way);
+			const auto location = LocateAmong(partials, reference, p, path);
 			if (location != vibe::LOC_EXTERIOR && hit(area, location)) {
 				return;
 			}
@@ -148,10 +149,10 @@ private:
 	vibe::Box box = vibe::Box::Empty();
 	Grid top {};
 	std::unique_ptr<uint32_t[]> top_words;
-	std::unique_ptr<vibe::Vec2[]> vertices; // of all areas
+	std::unique_ptr<vibe::Vec2[]> vertices;
 	size_t vertex_count = 0;
-	std::vector<Unit *> chunks;                  // where each chunk of the pool is
-	std::vector<std::unique_ptr<Unit[]>> memory; // what they are part of
+	std::vector<Unit *> chunks;                  // address of each chunk of the pool
+	std::vector<std::unique_ptr<Unit[]>> memory; // owns the chunks
 	size_t pool_units = 0;
 	Figures figures;
 };
@@ -172,16 +173,16 @@ void CellIndex::Locate(const vibe::Vec2 &p, HIT &&hit) const {
 
 template <class HIT>
 void CellIndex::LocateMany(const double *x, const double *y, size_t count, HIT &&hit) const {
-	constexpr size_t BLOCK = 64;
+	constexpr size_t BLOCK = cell_tuning::POINTS_AT_ONCE;
 	const uint32_t *cell[BLOCK];
 	const Grid *grid[BLOCK];
 	uint32_t word[BLOCK];
-	uint8_t answering[BLOCK]; // points whose cells know anything
+	uint8_t answering[BLOCK]; // points whose cells have areas
 	uint8_t waiting[BLOCK];   // those of them whose cells have grids
 	const Lanes low {box.min_x, box.min_y}, high {box.max_x, box.max_y};
 	for (size_t begin = 0; begin < count; begin += BLOCK) {
 		const size_t here = count - begin < BLOCK ? count - begin : BLOCK;
-		// Points outside the box have a cell too; what it says is blanked out
+		// Points outside the box are assigned to a cell, too; its word is masked out
 		for (size_t i = 0; i < here; i++) {
 			const Lanes p {x[begin + i], y[begin + i]};
 			cell[i] = &top.words[top.CellOf(vibe::Vec2 {p[0], p[1]})];

@@ -11,14 +11,14 @@
 
 namespace vibespatial {
 
-//! Columns and rows of cells that many points are looked up in
+//! A grid for looking up many points
 struct PointGrid : vibe::CellGrid {
 	struct At {
 		uint32_t column, row;
 	};
 	using vibe::CellGrid::CellOf;
-	//! That of Column() and Row(), without branches: compilers do make some of vibe::CellGrid::Place(), and where a point
-	//! lies cannot be foretold
+	//! The same as Column() and Row(), without branches: compilers make branches of vibe::CellGrid::Place(), which mispredict
+	//! for random points
 	At PlaceOf(const vibe::Vec2 &p) const {
 		const Lanes zero {0, 0};
 		const Lanes most {static_cast<double>(static_cast<int32_t>(last_column)),

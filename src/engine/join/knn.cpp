@@ -1,9 +1,11 @@
 #include "engine/join/knn.hpp"
 
+#include "engine/join/tuning.hpp"
 #include "engine/measure/distance.hpp"
 #include "engine/shape/part_boxes.hpp"
 #include "engine/relate/prepared.hpp"
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,15 +19,11 @@ using vibe::NodeBox;
 using vibe::ShapeView;
 using vibe::Vec2;
 
-//! Rows that one step of a parallel loop takes
-static constexpr size_t ROWS_PER_STEP = 8192;
-//! A shape is kept from this many bytes of WKB: below, reading it again costs little
-static constexpr uint32_t BYTES_TO_KEEP_SHAPE = 1024;
-//! A geometry of more parts than this is one item of the tree
-static constexpr size_t MAX_PARTS = 16384;
-//! Work between two polls, in steps of about 10 ns
-static constexpr uint64_t WORK_PER_POLL = 1u << 20;
+using join_tuning::BYTES_TO_KEEP_SHAPE;
+using join_tuning::MAX_PARTS;
+using join_tuning::WORK_PER_POLL;
 
+static constexpr size_t ROWS_PER_STEP = join_tuning::KNN_ROWS_PER_STEP;
 static constexpr uint32_t FANOUT = vibe::NODE_FANOUT;
 
 //===----------------------------------------------------------------------===//
@@ -46,9 +44,9 @@ size_t KnnIndex::EstimateMemory(size_t count) {
 }
 
 void KnnIndex::Build(Parallel &parallel) {
-	//! What one step finds
+	//! The result of one step
 	struct Share {
-		//! The parts of rows that have several: the rows themselves have no box then
+		//! The parts of rows that have several; the box of such a row itself stays empty
 		std::vector<Box> parts;
 		std::vector<uint32_t> owners;
 		bool all_points = true;
@@ -77,7 +75,7 @@ void KnnIndex::Build(Parallel &parallel) {
 			if (!reader.finite) {
 				GeometryBatch scratch;
 				Shape unused;
-				BuildShape(row.data, row.size, scratch, unused); // says what is wrong
+				BuildShape(row.data, row.size, scratch, unused); // throws the error
 			}
 			if (reader.vertices == 0) {
 				continue;
@@ -136,7 +134,7 @@ const ShapeView &KnnIndex::KeepShape(uint32_t row) const {
 	BuildShape(rows[row].data, rows[row].size, scratch, *shape);
 	Shape *expected = nullptr;
 	if (shapes[row].compare_exchange_strong(expected, shape.get(), std::memory_order_acq_rel)) {
-		// The vertices are most of it, and as many bytes there as here
+		// Approximate: a shape holds about as many bytes for its vertices as the WKB, and as many again for the rest
 		shape_bytes += sizeof(Shape) + 2 * static_cast<size_t>(rows[row].size);
 		return shape.release()->View();
 	}
@@ -162,7 +160,7 @@ typedef int64_t WideMasks __attribute__((vector_size(16)));
 struct ChildSquares {
 	float squares[FANOUT];
 
-	//! Of children that are not there, or were taken; others are less
+	//! Marks children that are absent or have been taken; greater than any square
 	static constexpr float NONE = std::numeric_limits<float>::infinity();
 
 	void Set(const NodeBox &query, const float *node) {
@@ -179,7 +177,7 @@ struct ChildSquares {
 			std::memcpy(squares + four, &result, sizeof(result));
 		}
 	}
-	//! The nearest child, FANOUT when all are out of reach
+	//! Takes the nearest child; FANOUT when all are out of reach
 	uint32_t Take(float reach) {
 		const Floats fours[4] = {Load(squares), Load(squares + 4), Load(squares + 8), Load(squares + 12)};
 		const Floats four = Smaller(Smaller(fours[0], fours[1]), Smaller(fours[2], fours[3]));
@@ -213,8 +211,8 @@ private:
 	}
 };
 
-//! The squares of the distances to the points of a leaf; one bit for each that is not above `reach`. Points that are not
-//! there are NaN.
+//! Writes the squared distances to the points of a leaf, and returns a bit for each that is at most `reach`. Absent points are
+//! NaN.
 inline uint32_t PointSquares(const double *leaf, const Vec2 &point, double reach, double *squares) {
 	const Doubles x = Doubles {} + point.x, y = Doubles {} + point.y, limit = Doubles {} + reach;
 	WideMasks bits {0, 0};
@@ -338,7 +336,7 @@ void KnnSearch::FindPoints(const Vec2 &p) {
 	const float *nodes = index.tree->Nodes();
 	const auto query = NodeBox::Of(Box {p.x, p.y, p.x, p.y});
 	point_reach = vibe::PointReachOf(most);
-	// The node of each level on the way down
+	// The current node of each level
 	uint32_t at[vibe::NodeLevels::MAX_LEVELS];
 	ChildSquares children[vibe::NodeLevels::MAX_LEVELS];
 	uint32_t level = levels.count - 1;
@@ -370,7 +368,7 @@ void KnnSearch::FindPoints(const Vec2 &p) {
 }
 
 //===----------------------------------------------------------------------===//
-// Everything else: best first, since a distance costs more than a heap
+// All other geometries: best first, since computing a distance costs more than a heap operation
 //===----------------------------------------------------------------------===//
 void KnnSearch::Expand(uint32_t level, uint32_t node, const NodeBox &query) {
 	ChildSquares children;
@@ -413,7 +411,7 @@ void KnnSearch::FindItems(const Box &box) {
 			seen[row] = search;
 		}
 		const double distance = index.AllPoints() ? DistanceTo(index.PointAt(place.child)) : DistanceTo(row);
-		// Too far apart for a double
+		// NaN: the distance overflows
 		if (Offer(distance == distance ? distance : vibe::Infinity(), row)) {
 			node_reach = vibe::ReachOf(Reach());
 		}

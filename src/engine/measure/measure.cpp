@@ -1,6 +1,7 @@
 #include "engine/measure/measure.hpp"
 
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 #include "vibe/measure.h"
 
 #include <cstring>

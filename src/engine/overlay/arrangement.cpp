@@ -11,12 +11,12 @@ using Kind = OverlayChain::Kind;
 
 namespace {
 
-//! The vertex of a ring that is first by x and y
+//! The lexicographically least vertex of a ring
 size_t FirstVertex(const Vec2 *points, size_t count) {
 	return std::min_element(points, points + count, vibe::LexicographicLess) - points;
 }
 
-//! Does a ring run counterclockwise? Told at its first vertex, exactly; by its area where that is a spike.
+//! Whether a ring runs counterclockwise: decided exactly at its first vertex, or by its area where that is a spike
 bool RunsCounterclockwise(const Vec2 *points, size_t count, size_t first) {
 	const auto distinct = [&](size_t step) {
 		auto i = first;
@@ -41,7 +41,7 @@ int32_t WeightOf(Kind kind, bool counterclockwise) {
 	return kind == Kind::RING || counterclockwise == (kind == Kind::SHELL) ? 1 : -1;
 }
 
-//! The half-planes beside a box that a point lies in
+//! The half-planes outside of a box that a point lies in
 uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 	return (p.x < box.min_x ? 1u : 0u) | (p.x > box.max_x ? 2u : 0u) | (p.y < box.min_y ? 4u : 0u) |
 	       (p.y > box.max_y ? 8u : 0u);
@@ -91,12 +91,12 @@ void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const
 		net.Touch(points);
 		net.Split(tolerance, parallel);
 	}
-	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
-	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
+	// Rounded crossings rarely make edges meet again. Where they do, edges snap to ends within a few units in the last place
+	// instead of getting new points. If that does not terminate, snapping everything to a grid of that size does.
 	constexpr int NEAR_ROUNDS = 8;
 	constexpr int GRID_ROUNDS = 16;
 	constexpr int TINY = -500;
-	// Coordinates of very different sizes have edges go to ever more ends
+	// With coordinates of very different magnitudes, edges would snap to ever more ends
 	const size_t most = net.edges.size() * 2 + 256;
 	net.Trim();
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
@@ -108,7 +108,7 @@ void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const
 		} else {
 			int exponent;
 			std::frexp(Largest(), &exponent);
-			// Where all that is left is tiny beside the input, signs underflow: that goes to 0
+			// Where the remaining edges are tiny compared with the input, signs underflow: they snap to 0
 			exponent = std::max(exponent - 51, TINY);
 			tolerance.grid =
 			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
@@ -119,20 +119,18 @@ void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const
 }
 
 void OverlayArrangement::Trim() {
-	if (net.edges.size() >= OverlayEdges::MANY) {
+	if (net.edges.size() >= overlay_tuning::MANY_EDGES) {
 		net = OverlayEdges();
 		sweep = OverlaySweep();
 	}
 }
 
 void OverlayArrangement::TakeAreas(std::vector<EdgeRuns> &pieces) const {
-	// Of edges, in one piece of memory
-	constexpr size_t PIECE = size_t(1) << 17;
 	const auto is_area = [](uint8_t label) { return (label & LABEL_AREA) != 0; };
 	const auto count = size_t(std::count_if(sweep.labels.begin(), sweep.labels.end(), is_area));
-	if (pieces.empty() || pieces.back().edges.size() + count > PIECE) {
+	if (pieces.empty() || pieces.back().edges.size() + count > overlay_tuning::PIECE_EDGES) {
 		pieces.emplace_back();
-		pieces.back().edges.reserve(std::max(count, PIECE));
+		pieces.back().edges.reserve(std::max(count, overlay_tuning::PIECE_EDGES));
 	}
 	auto &out = pieces.back();
 	for (size_t i = 0; i < net.edges.size(); i++) {
@@ -147,8 +145,8 @@ void OverlayArrangement::TakeAreas(std::vector<EdgeRuns> &pieces) const {
 //===----------------------------------------------------------------------===//
 // Edges
 //===----------------------------------------------------------------------===//
-//! Only what can matter near `clip` (nullptr: all): a detour that stays in a half-plane beside it is cut short, which moves
-//! the ring through no point of the box
+//! Adds the edges that can matter near `clip` (nullptr: all). A detour that stays in a half-plane outside of the box is replaced
+//! by a straight edge, which sweeps over no point of the box.
 void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *clip) {
 	const auto *p = chain.points;
 	const size_t n = chain.count;
@@ -169,7 +167,7 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 		}
 		return;
 	}
-	// Wherever the ring begins and whichever way it runs, it is gone around from its first vertex counterclockwise
+	// Independent of where the ring begins and which way it runs: counterclockwise from its first vertex
 	const auto at = [&](size_t i) -> const Vec2 & { return p[(first + (forward ? i : n - i % n)) % n]; };
 	if (!forward) {
 		weight = -weight;

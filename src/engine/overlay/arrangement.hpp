@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/overlay/arrangement.hpp
 //
-// From rings and lines to edges that meet in their ends only, labelled with what they are to the result.
+// Turns rings and lines into edges that meet only at their ends, labelled with their role in the result.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -14,11 +14,11 @@ namespace vibespatial {
 //! A ring or a line of the input; a ring does not repeat its first vertex
 struct OverlayChain {
 	enum class Kind : uint8_t {
-		//! Of polygons: counted as if it ran counterclockwise
+		//! Of a polygon: treated as counterclockwise
 		SHELL,
-		//! Clockwise
+		//! Of a polygon: treated as clockwise
 		HOLE,
-		//! As it runs
+		//! Keeps its direction
 		RING,
 		LINE
 	};
@@ -28,34 +28,34 @@ struct OverlayChain {
 	uint32_t polygon;
 	Kind kind;
 	Overlay::Side side;
-	//! Where the points were not read yet: the first one in WKB, and how many bytes further the next one is
+	//! Where `points` is null: the first point in WKB, and the bytes from one point to the next
 	uint8_t stride = 0;
 	const uint8_t *wkb = nullptr;
 	vibe::Box box = vibe::Box::Empty();
 
-	//! Of a ring: 1 where what lies to its left, as it runs, is counted one deeper, -1 where that lies to its right
+	//! Of a ring: 1 where the depth is one greater to its left, -1 where it is to its right
 	int32_t Weight() const;
 };
 
 class OverlayArrangement {
 public:
-	//! The net and its labels, once arranged
+	//! The edges and their labels, once arranged
 	OverlayEdges net;
 	OverlaySweep sweep;
-	//! Of which all coordinates are multiples, 0: of none
+	//! All coordinates stay multiples of this; 0: no restriction
 	double grid = 0;
 
-	//! `boxes`: those of both sides; only what can matter near the other's is kept. `points`: sorted, no two equal.
+	//! `boxes`: of both sides; edges that cannot matter near the other side are dropped. `points`: sorted, no two equal.
 	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], std::vector<OverlayPoint> &points,
 	             const OverlayRule &rule, Parallel &parallel);
-	//! What was put into net.edges; `clean`: they meet in their ends only, and no points are there
+	//! Arranges the edges in net.edges. `clean`: they meet only at their ends already, and there are no points.
 	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean = false);
-	//! Edges in runs, which are taken
+	//! Arranges edges in runs, which are consumed
 	void ArrangeRuns(std::vector<EdgeRuns> &runs, std::vector<OverlayPoint> &points, const OverlayRule &rule,
 	                 Parallel &parallel);
-	//! Adds the boundary of the areas that came out, as a run
+	//! Appends the boundary of the resulting areas as a run
 	void TakeAreas(std::vector<EdgeRuns> &pieces) const;
-	//! Gives back the memory of many edges, once nothing is read from them any more
+	//! Frees the memory where there were many edges, once nothing reads them any more
 	void Trim();
 	size_t Memory() const;
 

@@ -7,6 +7,7 @@
 
 namespace vibespatial {
 
+using namespace overlay_tuning;
 using vibe::Vec2;
 
 namespace {
@@ -24,7 +25,7 @@ double Snapped(double value, double grid) {
 	return std::nearbyint(value / grid) * grid + 0.0;
 }
 
-//! Does ab pass the half-open square of one grid step around p?
+//! Whether ab passes the half-open square of one grid step around p
 bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	const double half = grid / 2;
 	const double x0 = p.x - half, x1 = p.x + half, y0 = p.y - half, y1 = p.y + half;
@@ -38,8 +39,8 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 		above = above || side > 0;
 		below = below || side < 0;
 	}
-	// A corner, or the sides that meet there, are part of one square of the four: else two diagonals would go to each other's
-	// ends for ever
+	// A corner and the sides that meet there belong to one of the four squares only: otherwise two diagonals would snap to each
+	// other's ends forever
 	return (above && below) || first == 0;
 }
 
@@ -54,11 +55,8 @@ void OverlayEdges::Settle(Parallel &parallel) {
 	edges.resize(Unite(edges.data(), edges.data() + edges.size()) - edges.data());
 }
 
-//! A range of the plane after the other, whose edges fit into a core's cache
+//! Merges the runs one range of x at a time, whose edges fit into the cache of a core
 void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
-	constexpr size_t RANGE = 4096;
-	constexpr size_t MOST_RANGES = 512;
-	constexpr size_t SAMPLE = 64;
 	struct Run {
 		size_t piece;
 		const EdgeRuns::Edge *begin;
@@ -72,7 +70,7 @@ void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
 		const auto *first = pieces[piece].edges.data(), *begin = first;
 		for (auto end : pieces[piece].ends) {
 			runs.push_back(Run {piece, begin, first + end});
-			for (auto i = begin - first; i < ptrdiff_t(end); i += SAMPLE) {
+			for (auto i = begin - first; i < ptrdiff_t(end); i += RANGE_SAMPLE) {
 				samples.push_back(first[i].a);
 			}
 			begin = first + end;
@@ -81,8 +79,8 @@ void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
 		total += left[piece];
 	}
 	std::sort(samples.begin(), samples.end(), vibe::LexicographicLess);
-	const auto ranges = std::max<size_t>(1, std::min(MOST_RANGES, total / RANGE));
-	// Where each range starts in each run
+	const auto ranges = std::max<size_t>(1, std::min(MOST_RANGES, total / RANGE_EDGES));
+	// Start of each range in each run
 	std::vector<uint32_t> starts((ranges + 1) * runs.size());
 	ForEach(parallel, runs.size(), [&](size_t i) {
 		auto at = runs[i].begin;
@@ -102,7 +100,7 @@ void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
 	for (size_t range = 0; range < ranges; range++) {
 		places[range + 1] += places[range];
 	}
-	// Room for the pieces that some will be split into
+	// Reserves space for the pieces that edges will be split into
 	edges.reserve(total + total / 4);
 	edges.resize(total);
 	parallel.For(ranges, [&](size_t range) {
@@ -138,9 +136,9 @@ void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
 	edges.resize(count);
 }
 
-//! Sorted edges to a set, in place; returns the new end
+//! Makes a set of sorted edges in place; returns the new end
 OverlayEdge *OverlayEdges::Unite(OverlayEdge *begin, OverlayEdge *end) const {
-	// The bits of a rise that count
+	// The bits of a rise that count: all, or the parity
 	const int32_t left = odd[0] ? 1 : -1, right = odd[1] ? 1 : -1;
 	auto out = begin;
 	for (auto edge = begin; edge != end;) {
@@ -165,11 +163,9 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	if (edges.size() < 2) {
 		return;
 	}
-	// Strips are scanned by steps that fit into a core's cache, of which each thread has several
-	constexpr size_t STEP = 8192;
-	const bool many = edges.size() >= MANY;
+	const bool many = edges.size() >= MANY_EDGES;
 	PlanStrips();
-	const size_t most = std::max(parallel.Threads() > 1 ? parallel.Threads() * 16 : 1, edges.size() / STEP);
+	const size_t most = std::max(parallel.Threads() > 1 ? parallel.Threads() * 16 : 1, edges.size() / SPLIT_STEP_EDGES);
 	size_t shift = 0;
 	while ((strips - 1) >> shift >= most) {
 		shift++;
@@ -198,7 +194,7 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	if (total == 0) {
 		return;
 	}
-	// By edge
+	// Sorts the cuts by edge
 	cut_start.assign(edges.size() + 1, 0);
 	for (size_t i = 0; i < count; i++) {
 		for (auto &cut : steps[i].cuts) {
@@ -217,7 +213,7 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 			Release(steps[i].cuts);
 		}
 	}
-	// Each start is now the next one's
+	// cut_start[i] is now the start of edge i + 1
 	Apply(parallel);
 }
 
@@ -263,7 +259,7 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 	Settle(parallel);
 }
 
-//! Strips of equal width
+//! Divides the extent into strips of equal width
 void OverlayEdges::PlanStrips() {
 	const auto n = edges.size();
 	const double low = edges[0].a.x;
@@ -272,7 +268,7 @@ void OverlayEdges::PlanStrips() {
 		high = std::max(high, edge.b.x);
 		run += edge.b.x - edge.a.x;
 	}
-	// An edge is in 1 + (its width / a strip's width) strips: half as many more entries as edges, on average
+	// An edge is in 1 + (its width / width of a strip) strips: on average, half as many more entries as edges
 	const double width = high - low;
 	strips = 1;
 	if (run > 0 && n > 32) {
@@ -291,7 +287,7 @@ double ReachOf(const OverlayEdge &edge, const OverlayEdges::Tolerance &tolerance
 
 } // namespace
 
-//! Which edges are in each step of 2 ^ shift strips
+//! Finds the edges of each step of 2^shift strips
 void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
 	const auto visit = [&](const auto &add) {
 		for (uint32_t i = 0; i < edges.size(); i++) {
@@ -308,12 +304,12 @@ void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
 		dealt_ends[i] += dealt_ends[i - 1];
 	}
 	dealt.resize(dealt_ends.back());
-	// What were starts are ends now
+	// Moves every start to its end
 	visit([&](size_t step, uint32_t edge) { dealt[dealt_ends[step]++] = edge; });
 }
 
-//! Strips [begin, end), each with the pieces of the edges that pass it, or come within their reach of it. Edges are sorted
-//! by x, so those of a strip are neighbours in memory.
+//! Fills strips [begin, end) with the pieces of the edges that pass them or come within their reach. Edges are sorted by x, so
+//! those of a strip are close in memory.
 void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers,
                               const Tolerance &tolerance) const {
 	auto &ends = step.ends;
@@ -329,7 +325,7 @@ void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Number
 	for (size_t i = 1; i < ends.size(); i++) {
 		ends[i] += ends[i - 1];
 	}
-	// From here on what was a start moves to its end
+	// Moves every start to its end
 	auto &entries = step.entries;
 	entries.resize(ends.back());
 	for (size_t i = 0; i < numbers.count; i++) {
@@ -347,7 +343,7 @@ void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Number
 			continue;
 		}
 		const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
-		// More than all that is rounded here, and as far as a strip's border may be passed
+		// Exceeds all rounding errors here, including the position of the border of a strip
 		const double slack = 1e-9 * (y1 - y0) + vibe::Abs(slope) * (strip_width * 1e-6 + reach) + reach +
 		                     1e-15 * (vibe::Abs(y0) + vibe::Abs(y1));
 		for (auto strip = from; strip <= to; strip++) {
@@ -360,7 +356,7 @@ void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Number
 	ends.pop_back();
 }
 
-//! All pairs whose pieces in a strip come close
+//! Tests all pairs whose pieces in a strip come close
 void OverlayEdges::ScanStrips(Step &step, const Tolerance &tolerance) const {
 	step.cuts.clear();
 	auto begin = step.entries.begin();
@@ -378,7 +374,7 @@ void OverlayEdges::ScanStrips(Step &step, const Tolerance &tolerance) const {
 	}
 }
 
-//! Cuts edges at ends of each other whose pixels they pass; true when there was one
+//! Cuts edges at the ends of each other whose grid squares they pass; true if there was one
 bool OverlayEdges::GoToPixels(uint32_t first, uint32_t second, double grid, PagesVector<Cut> &out) const {
 	const auto before = out.size();
 	const auto pass = [&](uint32_t index, const Vec2 &p) {
@@ -410,7 +406,7 @@ void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &to
 		}
 	};
 	Visit visit {{first, second}, tolerance.grid, out};
-	// Where there is an end to go to, there is no new point
+	// Snapping to an existing end avoids a new point
 	if (tolerance.grid > 0    ? GoToPixels(first, second, tolerance.grid, out)
 	    : tolerance.reach > 0 ? vibe::VisitNearEnds(edges[first], edges[second], tolerance.reach, visit)
 	                          : false) {
@@ -419,7 +415,7 @@ void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &to
 	vibe::VisitCuts(edges[first], edges[second], visit);
 }
 
-//! Edges that were cut become their pieces
+//! Replaces the edges that were cut by their pieces
 void OverlayEdges::Apply(Parallel &parallel) {
 	fresh.clear();
 	fresh.reserve(cuts.size() * 2);
@@ -450,13 +446,13 @@ void OverlayEdges::Apply(Parallel &parallel) {
 		}
 	}
 	edges.resize(kept);
-	if (kept + fresh.size() >= MANY) {
+	if (kept + fresh.size() >= MANY_EDGES) {
 		Release(cuts);
 		Release(cut_start);
 	}
 	BucketSort(
 	    fresh, scratch, [](const OverlayEdge &edge) { return edge.a.x; }, EdgeBefore(), parallel);
-	// Merged from the end on, in place
+	// Merges in place, from the end
 	edges.resize(kept + fresh.size());
 	auto out = edges.size();
 	for (auto i = kept, k = fresh.size(); k > 0;) {
@@ -466,7 +462,7 @@ void OverlayEdges::Apply(Parallel &parallel) {
 }
 
 void OverlayEdges::Trim() {
-	if (edges.size() >= MANY) {
+	if (edges.size() >= MANY_EDGES) {
 		Release(scratch);
 		Release(fresh);
 		Release(steps);

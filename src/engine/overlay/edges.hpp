@@ -1,15 +1,16 @@
 //===----------------------------------------------------------------------===//
 // engine/overlay/edges.hpp
 //
-// The edges of an overlay, and how they are split until they meet in their ends only.
+// The edges of an overlay, and how they are split until they meet only at their ends.
 //
-// Promise: which edges meet, and in how many points, is exact; a crossing is rounded (vibe::CrossingPoint). Nothing
-// depends on the order in which edges come, nor on threads.
+// Promise: which edges meet, and in how many points, is decided exactly; the coordinates of a crossing are rounded
+// (vibe::CrossingPoint). The result does not depend on the order of the edges or on threads.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/common/parallel.hpp"
 #include "engine/common/pages_vector.hpp"
+#include "engine/overlay/tuning.hpp"
 #include "vibe/shape.h"
 
 #include <algorithm>
@@ -21,27 +22,27 @@ namespace vibespatial {
 struct OverlayEdge {
 	static constexpr uint32_t NO_POLYGON = UINT32_MAX;
 
-	//! a before b
+	//! a is lexicographically less than b
 	vibe::Vec2 a;
 	vibe::Vec2 b;
-	//! By how much it is deeper above (left of a to b) than below, on either side of the overlay
+	//! Depth above the edge (left of a to b) minus depth below, for each side of the overlay
 	int32_t rise[2];
-	//! The polygon that has it for an edge, if it is only one
+	//! The polygon that the edge belongs to, if it is only one
 	uint32_t polygon;
-	//! Bit 0, bit 1: part of a line of the left or right side
+	//! Bit 0, bit 1: the edge is part of a line of the left or right side
 	uint32_t lines;
 };
 
 //! A point of the input
 struct OverlayPoint {
 	vibe::Vec2 point;
-	//! Bit 0, bit 1: of the left or right side
+	//! Bit 0, bit 1: the point belongs to the left or right side
 	uint32_t sides;
-	//! The same: on an edge of that side as it came, before it was split and moved
+	//! Bit 0, bit 1: the point is on an edge of that side of the input, before edges were split
 	uint32_t on;
 };
 
-//! By their left ends, then by their right ones
+//! Orders edges by their left ends, then by their right ends
 struct EdgeBefore {
 	template <class EDGE>
 	bool operator()(const EDGE &e, const EDGE &f) const {
@@ -49,17 +50,15 @@ struct EdgeBefore {
 	}
 };
 
-//! As many are sorted without buckets
-constexpr size_t FEW_TO_SORT = 256;
-//! Sorts make(0) .. make(count - 1) into `out`, by `less`, which must agree with `key` (less(a, b) implies key(a) <= key(b)):
-//! into buckets by key, then each bucket.
+//! Sorts make(0) .. make(count - 1) into `out` by `less`, which must agree with `key`: less(a, b) implies key(a) <= key(b).
+//! Distributes the items to buckets by key, then sorts each bucket.
 template <class MAKE, class ITEMS, class KEY, class LESS>
 void BucketSort(size_t count, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &parallel);
-//! Sorts items; `scratch` keeps its memory for the next time
+//! Sorts items in place; `scratch` is memory that the caller may keep
 template <class ITEMS, class KEY, class LESS>
 void BucketSort(ITEMS &items, ITEMS &scratch, KEY key, LESS less, Parallel &parallel);
 
-//! Runs of edges of the left side one behind the other, each of them sorted: a piece of memory that is given back at once
+//! Sorted runs of edges of the left side, one after the other, in one piece of memory
 struct EdgeRuns {
 	struct Edge {
 		vibe::Vec2 a;
@@ -68,41 +67,39 @@ struct EdgeRuns {
 		uint32_t polygon;
 	};
 	PagesVector<Edge> edges;
-	//! Where the runs end
+	//! End of each run
 	std::vector<size_t> ends;
 };
 
-//! A set of edges, sorted, no two of them equal
+//! A sorted set of edges, no two of them equal
 class OverlayEdges {
 public:
 	PagesVector<OverlayEdge> edges;
-	//! Of a side: only whether a depth is odd counts
+	//! For each side: only the parity of the depth counts
 	bool odd[2] = {false, false};
 
-	//! Sorts what was put into `edges`. Equal edges become one, and one that separates nothing goes: this is where the common
-	//! borders of a coverage vanish.
+	//! Sorts `edges`. Equal edges become one, and edges with the same depth on both sides are removed: this dissolves the
+	//! common borders of a coverage.
 	void Settle(Parallel &parallel);
-	//! The same with edges in runs, whose memory is given back as they are taken
+	//! The same for edges in runs, whose memory is freed as they are consumed
 	void Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel);
 
-	//! Tells points which sides' edges they are on
+	//! Sets OverlayPoint::on
 	void Touch(std::vector<OverlayPoint> &points);
 
-	//! How edges are split where they meet
+	//! How edges are snapped where they meet
 	struct Tolerance {
-		//! Edges go to ends of others that are nearer than this part of their own largest coordinate, before they are given a new
-		//! point; 0: only to those that they touch
+		//! Edges snap to ends of other edges that are closer than this fraction of their own largest coordinate, before they get a
+		//! new point; 0: only to ends that they touch
 		double reach = 0;
-		//! All points go to multiples of this, and edges to all points that they pass within half of it (snap rounding: Hobby
-		//! 1999); 0: they stay
+		//! All points snap to multiples of this, and edges to all points within half of it (snap rounding, Hobby 1999); 0: no
+		//! grid
 		double grid = 0;
 	};
-	//! Splits edges where they meet others, once. Splitting moves edges a little, so that they may meet anew.
+	//! Splits edges once where they meet others. Rounding moves them a little, so they may meet again.
 	void Split(const Tolerance &tolerance, Parallel &parallel);
 
-	//! Of so many edges memory is given back as soon as it is not needed, and otherwise kept for the next time
-	static constexpr size_t MANY = size_t(1) << 18;
-	//! All but the edges
+	//! Gives back the memory of all but the edges, where there are many of them
 	void Trim();
 	size_t Memory() const;
 
@@ -111,24 +108,24 @@ private:
 		uint32_t edge;
 		vibe::Vec2 point;
 	};
-	//! An edge in a strip: its y there, and its x
+	//! An edge in a strip: its extent there
 	struct Entry {
 		double y0, y1, x0, x1;
 		uint32_t edge;
 	};
 	OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) const;
 	void SnapEnds(double grid, Parallel &parallel);
-	//! Strips one beside the other, and what was found in them
+	//! Adjacent strips, and the cuts found in them
 	struct Step {
 		std::vector<Entry> entries;
-		//! Where the entries of each strip end
+		//! End of the entries of each strip
 		std::vector<uint32_t> ends;
 		PagesVector<Cut> cuts;
 	};
 	size_t StripOf(double x) const {
 		return size_t(std::min(double(strips - 1), std::max(0.0, (x - strip_low) * strip_scale)));
 	}
-	//! Edges: those of a list, or all
+	//! The edges of a list, or all edges
 	struct Numbers {
 		const uint32_t *list;
 		size_t count;
@@ -152,7 +149,7 @@ private:
 	double strip_width = 0;
 	double strip_scale = 0;
 	std::vector<Step> steps;
-	//! The edges in each step, where there are several, and where they end
+	//! The edges of each step, where there are several steps, and their ends
 	PagesVector<uint32_t> dealt;
 	std::vector<uint32_t> dealt_ends;
 	PagesVector<Cut> cuts;
@@ -164,9 +161,8 @@ private:
 //===----------------------------------------------------------------------===//
 template <class MAKE, class ITEMS, class KEY, class LESS>
 void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &parallel) {
-	constexpr size_t SHARE = 8192;
-	constexpr size_t BUCKET = 16;
-	const size_t buckets = n / BUCKET;
+	using namespace overlay_tuning;
+	const size_t buckets = n / SORT_BUCKET;
 	double low = vibe::Infinity(), high = -low;
 	for (size_t i = 0; i < n && n > FEW_TO_SORT; i++) {
 		const double at = key(make(i));
@@ -185,7 +181,7 @@ void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &p
 	using Item = typename ITEMS::value_type;
 	const auto bucket_of = [&](const Item &item) { return std::min(buckets - 1, size_t((key(item) - low) * scale)); };
 
-	const size_t shares = std::max(size_t(1), std::min(parallel.Threads(), n / SHARE));
+	const size_t shares = std::max(size_t(1), std::min(parallel.Threads(), n / SORT_SHARE));
 	const auto share_begin = [&](size_t share) { return n * share / shares; };
 	std::vector<uint32_t> place(shares * buckets + 1, 0);
 	parallel.For(shares, [&](size_t share) {
@@ -210,7 +206,7 @@ void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &p
 			out[next[bucket_of(item)]++] = item;
 		}
 	});
-	// The last share's places are now the ends of the buckets
+	// The positions of the last share are now the ends of the buckets
 	const auto *ends = place.data() + (shares - 1) * buckets;
 	const size_t steps = std::min(buckets, shares * 4);
 	parallel.For(steps, [&](size_t step) {
@@ -222,7 +218,7 @@ void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &p
 
 template <class ITEMS, class KEY, class LESS>
 void BucketSort(ITEMS &items, ITEMS &scratch, KEY key, LESS less, Parallel &parallel) {
-	if (items.size() <= FEW_TO_SORT) {
+	if (items.size() <= overlay_tuning::FEW_TO_SORT) {
 		std::sort(items.begin(), items.end(), less);
 		return;
 	}

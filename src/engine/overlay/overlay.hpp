@@ -1,13 +1,13 @@
 //===----------------------------------------------------------------------===//
 // engine/overlay/overlay.hpp
 //
-// Unions, intersections, differences and their kin: one arrangement of all edges, whatever the operation.
+// Unions, intersections, differences and symmetric differences, all from one arrangement of the edges.
 //
-// Promise: the result is valid by OGC rules for any finite input, in normal form, and the same bits in whatever order
-// the input comes and on however many threads. Contacts of edges are classified exactly; the coordinates of a crossing are
-// rounded once, and where that makes edges meet anew they are split again, until no two edges of the arrangement meet
-// but in their ends. That is checked by a sweep with exact predicates, and all else is decided on that arrangement.
-// Every vertex of the result is a vertex of the input or a rounded crossing. Z and M are dropped.
+// Promise: the result is valid by OGC rules for any finite input, in normal form, and the same to the bit for any order of
+// the input and any number of threads. Contacts of edges are classified exactly. The coordinates of a crossing are rounded
+// once; where that makes edges meet again they are split again, until edges meet only at their ends. A sweep with exact
+// predicates checks that, and everything else is decided on that arrangement. Every vertex of the result is a vertex of
+// the input or a rounded crossing. Z and M are dropped.
 //
 // How it works: docs/overlay.md
 //===----------------------------------------------------------------------===//
@@ -29,7 +29,7 @@ class OverlayDevice;
 
 enum class OverlayOp : uint8_t { INTERSECTION, UNION, DIFFERENCE, SYM_DIFFERENCE };
 
-//! When a point with a depth (how many rings run around it, counterclockwise ones as +1, clockwise ones as -1) lies inside
+//! Which depths are inside. The depth of a point is the number of counterclockwise rings around it minus the clockwise ones.
 enum class FillRule : uint8_t {
 	//! depth >= OverlayRule::least
 	AT_LEAST,
@@ -39,16 +39,16 @@ enum class FillRule : uint8_t {
 
 struct OverlayRule {
 	OverlayOp op = OverlayOp::UNION;
-	//! Of both sides
+	//! For both sides
 	FillRule fill = FillRule::AT_LEAST;
-	//! 1: in any member. The number of members: in all of them.
+	//! 1: points in any member. The number of members: points in all of them.
 	int32_t least = 1;
-	//! Leaves out lines and points
+	//! Drops lines and points
 	bool areas_only = false;
 };
 
-//! One overlay after the other, in memory that is kept. Add the members of both sides, in any order, then Run.
-//! A union of many has them all on the left side.
+//! Add the members of both sides in any order, then call Run(). Can be used again; the memory is kept. A union of many
+//! geometries has all of them on the left side.
 class Overlay {
 public:
 	Overlay();
@@ -56,30 +56,30 @@ public:
 
 	enum Side : uint8_t { LEFT = 0, RIGHT = 1 };
 
-	//! All parts of a row: polygons with depth 1 inside, lines, points. EMPTY adds nothing, NULL neither.
+	//! All parts of a row: polygons with depth 1 inside, lines, points. EMPTY and NULL add nothing.
 	//! Throws GeometryError when the row is not usable (geometry/checks.hpp).
 	void Add(Side side, const GeometryBatch &batch, size_t row);
-	//! As above from WKB, without a batch in between
+	//! The same from WKB, without a batch in between
 	void AddWkb(Side side, const uint8_t *wkb, size_t size);
-	//! Each polygon of many geometries by itself, by all threads, to a side that has nothing. False where one of them is
-	//! something else, or not usable: then nothing was added. They are read again when it runs.
+	//! Adds each polygon of many geometries as a member, with all threads, to an empty side. False where a geometry is anything
+	//! but polygons, or not usable; nothing is added then. The bytes are read again by Run().
 	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel);
-	//! A closed curve as it runs: what lies to its left is one deeper. The last point may repeat the first or not.
+	//! A closed curve: the depth is one greater to its left. The last point may repeat the first or not.
 	void AddRing(Side side, const vibe::Vec2 *points, size_t count);
-	//! A line; one that is a single point is that point
+	//! A line; if all of its points are equal, that point
 	void AddLine(Side side, const vibe::Vec2 *points, size_t count);
 	void AddPoint(Side side, const vibe::Vec2 &point);
 
-	//! Appends the result as a row to `out`, drops what was added. EMPTY results have the type of the highest dimension
-	//! that the operation could give: POLYGON, LINESTRING, POINT, or GEOMETRYCOLLECTION where nothing was added.
+	//! Appends the result as a row to `out` and clears the input. An EMPTY result has the type of the highest dimension that the
+	//! operation could give: POLYGON, LINESTRING, POINT, or GEOMETRYCOLLECTION where nothing was added.
 	void Run(const OverlayRule &rule, Parallel &parallel, GeometryBatch &out);
-	//! The same as WKB, into memory of the size that `allocate` is asked for, by all threads
+	//! The same as WKB, written by all threads to memory that `allocate` returns for a given size
 	void Run(const OverlayRule &rule, Parallel &parallel, const std::function<uint8_t *(size_t)> &allocate);
-	//! Drops what was added
+	//! Clears the input
 	void Clear();
-	//! For unions of many polygons, as long as it is there; nullptr: none
+	//! A device for unions of many polygons, which must outlive its use; nullptr: none
 	void UseDevice(OverlayDevice *device);
-	//! Bytes held now, for the caller's accounts
+	//! Bytes allocated at the moment
 	size_t Memory() const;
 
 private:

@@ -1,5 +1,7 @@
 #include "engine/overlay/rings.hpp"
 
+#include "vibe/wkb.h"
+
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -12,7 +14,7 @@ using vibe::Vec2;
 
 namespace {
 
-//! The edge runs from a to b with its area to the left
+//! Whether the edge runs from a to b with its area to the left
 bool Forward(const OverlaySweep &sweep, uint32_t edge) {
 	return (sweep.labels[edge] & LABEL_ABOVE) != 0;
 }
@@ -58,7 +60,7 @@ void OverlayRings::Build(const PagesVector<OverlayEdge> &edges_p, const OverlayS
 			ring.under = below == NONE ? NONE : ring_of[below];
 		}
 	}
-	if (path.size() >= OverlayEdges::MANY) {
+	if (path.size() >= overlay_tuning::MANY_EDGES) {
 		Release(path);
 		Release(ring_of);
 	}
@@ -90,7 +92,7 @@ void OverlayRings::Build(UnitedNet &united, Parallel &parallel) {
 	points.clear();
 }
 
-//! Around one area from an edge on. Where the way comes back to a point, what lies between is a ring of its own.
+//! Walks around one area from an edge. Where the walk returns to a point, the part in between is a ring of its own.
 void OverlayRings::Walk(uint32_t start) {
 	std::map<Vec2, size_t, PointLess> crowded_at;
 	walked.clear();
@@ -117,7 +119,7 @@ void OverlayRings::Walk(uint32_t start) {
 	} while (edge != start);
 }
 
-//! The end of the way, from a position on, is a ring
+//! The end of the walk, from a position on, is a ring
 void OverlayRings::AddRing(size_t from) {
 	Ring ring {};
 	ring.start = uint32_t(path.size());
@@ -135,14 +137,14 @@ void OverlayRings::AddRing(size_t from) {
 	const auto arrives = path[ring.first == ring.start ? ring.start + ring.count - 1 : ring.first - 1];
 	const auto &first = (*edges)[leaves], &last = (*edges)[arrives];
 	ring.shell = vibe::Orient2d(first.a, first.b, last.b) > 0;
-	// Edges are sorted
+	// Edges are sorted by their left ends
 	ring.place = std::min(leaves, arrives);
 	ring.under = ring.shell ? NONE : arrives;
 	ring.owner = ring.shell ? uint32_t(rings.size()) : NONE;
 	rings.push_back(ring);
 }
 
-//! Do all edges of a ring belong to one polygon?
+//! Whether all edges of a ring belong to one polygon
 bool OverlayRings::IsOwn(const Ring &ring) const {
 	const auto polygon = (*edges)[path[ring.start]].polygon;
 	return polygon != OverlayEdge::NO_POLYGON &&
@@ -150,7 +152,7 @@ bool OverlayRings::IsOwn(const Ring &ring) const {
 	                   [&](uint32_t edge) { return (*edges)[edge].polygon == polygon; });
 }
 
-//! The shell around a hole: the ring of the edge below it, or the shell that this one lies in as a hole
+//! The shell of a hole: the ring of the edge below it, or the shell of that ring if it is a hole
 uint32_t OverlayRings::Owner(uint32_t ring) {
 	auto at = ring;
 	while (rings[at].owner == NONE) {
@@ -166,7 +168,7 @@ uint32_t OverlayRings::Owner(uint32_t ring) {
 	return owner;
 }
 
-//! Thinner than coordinates of its size, computed somehow, can be relied on; a hole that a polygon came with is none
+//! A hole thinner than the precision of computed coordinates of its size, unless it is a hole of an input polygon
 bool OverlayRings::IsSliver(const Ring &ring) const {
 	if (ring.shell || ring.own) {
 		return false;
@@ -180,11 +182,11 @@ bool OverlayRings::IsSliver(const Ring &ring) const {
 		length += vibe::Abs(q.x - p.x) + vibe::Abs(q.y - p.y);
 		largest = std::max(largest, std::max(vibe::Abs(p.x), vibe::Abs(p.y)));
 	}
-	// `area` is twice the ring's
+	// `area` is twice the area of the ring
 	return vibe::Abs(area) < length * largest * OVERLAY_SLIVER;
 }
 
-//! They may touch in vertices; one that does so with all of its own is in the hole as well
+//! Rings may touch at vertices; a ring that touches with all of its vertices is in the hole as well
 bool OverlayRings::LiesIn(const Ring &shell, const Ring &hole) const {
 	const auto *around = vertices.data() + hole.start;
 	for (uint32_t i = 0; i < shell.count; i++) {
@@ -199,7 +201,7 @@ bool OverlayRings::LiesIn(const Ring &shell, const Ring &hole) const {
 	return true;
 }
 
-//! What lies in a hole that is filled goes with it
+//! Removes the rings inside of a hole that is filled
 void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
 	std::vector<uint32_t> holes, shells;
 	for (uint32_t i = 0; i < rings.size(); i++) {
@@ -234,7 +236,7 @@ void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
 	}
 }
 
-//! Shells by their places, each before its holes by theirs
+//! Sorts the shells, and after each its holes
 void OverlayRings::Nest(Parallel &parallel) {
 	const auto count = uint32_t(rings.size());
 	std::vector<uint8_t> gone(count);
@@ -258,7 +260,7 @@ void OverlayRings::Nest(Parallel &parallel) {
 	if (!std::is_sorted(by_place.begin(), by_place.end(), before)) {
 		std::sort(by_place.begin(), by_place.end(), before);
 	}
-	// How many holes a shell has, then where its next one goes
+	// Number of holes of a shell, then the position of its next one
 	std::vector<uint32_t> next(count, 0);
 	for (auto i : by_place) {
 		next[rings[i].owner] += rings[i].shell ? 0 : 1;
@@ -280,12 +282,12 @@ void OverlayRings::Nest(Parallel &parallel) {
 	}
 }
 
-//! Do more than two edges of any kind meet in the end p of an edge of a line?
+//! Whether more than two edges of any kind meet at the end p of an edge of a line
 bool OverlayRings::IsNode(uint32_t edge, const Vec2 &p) const {
 	return p == (*edges)[edge].a ? (sweep->labels[edge] & LABEL_NODE) != 0 : sweep->crowded[edge] != 0;
 }
 
-//! Lines run through points where just two of their edges meet and no line of the input ends
+//! Lines continue through points where exactly two of their edges meet and no line of the input ends
 void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 	line_vertices.clear();
 	line_order.clear();
@@ -313,7 +315,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		});
 	};
 	std::vector<uint8_t> taken(edges->size(), 0);
-	//! The edge that goes on from `edge` at p, or NONE
+	//! The edge that continues `edge` at p, or NONE
 	const auto onward = [&](uint32_t edge, const Vec2 &p) {
 		const auto spoke = at(p);
 		const auto second = spoke + 1;
@@ -333,7 +335,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		}
 		line_start.push_back(uint32_t(line_vertices.size()));
 	};
-	// Open lines from their first end on, then closed ones from their first vertex
+	// Open lines from their first end, then closed ones from their first vertex
 	for (auto &spoke : spokes) {
 		if (!taken[spoke.edge] && onward(spoke.edge, spoke.point) == NONE) {
 			follow(spoke.edge, spoke.point);
@@ -412,8 +414,7 @@ void OverlayRings::Write(int dimension, double scale, GeometryBatch &out) const 
 
 namespace {
 
-//! Of the header of a geometry, and of a count
-constexpr size_t WKB_HEADER = 5;
+constexpr size_t WKB_HEADER = vibe::WKB_HEADER_BYTES;
 constexpr size_t WKB_COUNT = sizeof(uint32_t);
 
 uint8_t *PutHeader(uint8_t *out, GeometryType type, uint32_t count) {
@@ -436,7 +437,7 @@ size_t OverlayRings::WkbSize() const {
 
 void OverlayRings::WriteWkb(double scale, uint8_t *out, Parallel &parallel) const {
 	const auto shells = std::count_if(order.begin(), order.end(), [&](uint32_t ring) { return rings[ring].shell; });
-	// Where each ring is written, its polygon's header included
+	// Position of each ring, including the header of its polygon
 	UninitializedVector<size_t> starts(order.size() + 1);
 	starts[0] = shells > 1 ? WKB_HEADER + WKB_COUNT : 0;
 	for (size_t i = 0; i < order.size(); i++) {
@@ -469,7 +470,7 @@ void OverlayRings::WriteWkb(double scale, uint8_t *out, Parallel &parallel) cons
 	};
 	const size_t shares = std::max<size_t>(1, std::min(parallel.Threads() * 4, order.size()));
 	parallel.For(shares, [&](size_t share) {
-		// As many bytes in each
+		// Steps of about the same number of bytes
 		const auto border = [&](size_t number) {
 			return std::lower_bound(starts.begin(), starts.end() - 1, starts.back() / shares * number) - starts.begin();
 		};

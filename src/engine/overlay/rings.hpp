@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/overlay/rings.hpp
 //
-// From the labelled edges of an overlay to polygons, lines and points in normal form.
+// Builds polygons, lines and points in normal form from the labelled edges of an overlay.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -12,20 +12,20 @@
 
 namespace vibespatial {
 
-//! Holes between members thinner than this part of their largest coordinate are filled: two digitisations of one border, or
-//! one border computed twice, leave thousands of them. About 1e-12.
+//! Holes between members that are thinner than this fraction of their largest coordinate are filled: a border that was
+//! digitised or computed twice leaves thousands of them. About 1e-12.
 constexpr double OVERLAY_SLIVER = 0x1p-40;
 
 class OverlayRings {
 public:
-	//! `line_ends`: the ends of all lines of the input, sorted; lines of the result end there too
+	//! `line_ends`: the ends of all lines of the input, sorted. Lines of the result end there, too.
 	void Build(const PagesVector<OverlayEdge> &edges, const OverlaySweep &sweep,
 	           const std::vector<vibe::Vec2> &line_ends, Parallel &parallel);
-	//! Rings that a device found
+	//! Takes the rings that a device found
 	void Build(UnitedNet &united, Parallel &parallel);
-	//! Appends a row, all coordinates times `scale`; `dimension` tells the type of an EMPTY one, -1 for a collection
+	//! Appends a row, with all coordinates times `scale`. `dimension` decides the type of an EMPTY result; -1: a collection.
 	void Write(int dimension, double scale, GeometryBatch &out) const;
-	//! Polygons are all there is, and there are some: then they can be written as WKB at once
+	//! The result is one or more polygons and nothing else: WriteWkb() can write it
 	bool AreasOnly() const {
 		return !order.empty() && line_order.empty() && points.empty();
 	}
@@ -36,20 +36,20 @@ public:
 private:
 	static constexpr uint32_t NONE = UINT32_MAX;
 
-	//! Vertices [start, start + count) of `vertices`; while they are looked for, the edges of `path` that leave them
+	//! Vertices [start, start + count) of `vertices`; during the search, the edges of `path` that leave them
 	struct Ring {
 		uint32_t start;
 		uint32_t count;
-		//! The position of its first vertex by x and y
+		//! Position of its lexicographically least vertex
 		uint32_t first;
-		//! The first of both edges there tells its place among all rings
+		//! The first of the two edges there, which decides the order of rings
 		uint32_t place;
-		//! Of a hole: the lower one of both, then the ring next below that
+		//! Of a hole: the lower of the two edges, later the ring next below that
 		uint32_t under;
 		bool shell;
-		//! One polygon has all of it
+		//! All edges belong to one polygon
 		bool own;
-		//! The shell that it lies in; its own number for a shell
+		//! The shell of a hole; for a shell, its own number
 		uint32_t owner;
 	};
 
@@ -79,7 +79,7 @@ private:
 	std::vector<uint32_t> line_start;
 	std::vector<uint32_t> line_order;
 	std::vector<vibe::Vec2> points;
-	// of a walk
+	// Of a walk
 	std::vector<uint32_t> walked;
 };
 

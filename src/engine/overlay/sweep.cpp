@@ -36,7 +36,7 @@ public:
 			return left != right;
 		}
 	}
-	//! Of an edge, from the depth below it
+	//! The label of an edge, from the depth below it
 	uint8_t Label(const OverlayEdge &edge, const Depth &below) const {
 		const bool left_below = Inside(0, below.side[0]), left_above = Inside(0, below.side[0] + edge.rise[0]);
 		const bool right_below = Inside(1, below.side[1]), right_above = Inside(1, below.side[1] + edge.rise[1]);
@@ -44,13 +44,13 @@ public:
 		const bool left_line = (edge.lines & 1) != 0, right_line = (edge.lines & 2) != 0;
 		return Compose(in_below, in_above, left_below || left_above, right_below || right_above, left_line, right_line);
 	}
-	//! Of a point off all edges
+	//! The label of a point that is on no edge
 	uint8_t Label(const Depth &at) const {
 		const bool left = Inside(0, at.side[0]), right = Inside(1, at.side[1]);
 		const bool in = InResult(left, right);
 		return uint8_t((in ? LABEL_COVERED : 0) | (left ? LABEL_LEFT : 0) | (right ? LABEL_RIGHT : 0));
 	}
-	//! Is a point in the result as a point? `label` is that of all edges through it or of the place around it
+	//! Whether a point is part of the result as a point. `label`: of all edges through it, or of its surroundings
 	bool PointInResult(uint8_t label, uint32_t sides, uint32_t on) const {
 		if (label & (LABEL_COVERED | LABEL_LINE)) {
 			return false;
@@ -58,7 +58,7 @@ public:
 		const bool left = (sides & 1) != 0, right = (sides & 2) != 0;
 		const bool in_left = left || (on & 1) || (label & LABEL_LEFT);
 		const bool in_right = right || (on & 2) || (label & LABEL_RIGHT);
-		// One on an edge of its own side is there as that, if at all
+		// A point on an edge of its own side is represented by the edge, if at all
 		const bool left_alone = left && !(on & 1), right_alone = right && !(on & 2);
 		switch (rule.op) {
 		case OverlayOp::INTERSECTION:
@@ -88,7 +88,7 @@ private:
 		}
 		return label;
 	}
-	//! Of an edge that the result's areas do not cover
+	//! For an edge that no area of the result covers
 	bool LineInResult(bool left, bool right, bool left_line, bool right_line) const {
 		switch (rule.op) {
 		case OverlayOp::INTERSECTION:
@@ -108,7 +108,7 @@ private:
 
 } // namespace
 
-//! The part of a sweep between two points, on a thread of its own
+//! The part of a sweep between two points, run by one thread
 class OverlaySweep::Slab {
 public:
 	Slab(OverlaySweep &sweep, const OverlayEdges &net, const std::vector<OverlayPoint> &inputs, const OverlayRule &rule,
@@ -116,10 +116,10 @@ public:
 	    : sweep(sweep), edges(net.edges), inputs(inputs), rule(rule), labeller(rule, net.odd), failed(failed) {
 	}
 
-	//! The result's points in this slab
+	//! The points of the result in this slab
 	std::vector<Vec2> points;
 
-	//! All points from *from (nullptr: the first) to before *to (nullptr: the last)
+	//! Visits all points from *from (nullptr: the first) to before *to (nullptr: to the last)
 	void Run(const Vec2 *from, const Vec2 *to) {
 		const auto edge_at = [&](const Vec2 *p, uint32_t otherwise) {
 			return p ? uint32_t(std::lower_bound(edges.begin(), edges.end(), *p,
@@ -188,7 +188,7 @@ private:
 		return edges[sweep.ends[end]].b;
 	}
 
-	//! An edge on the sweep line. The order is a list, and a treap to search it.
+	//! An edge on the sweep line. The edges are ordered in a linked list, and in a treap for searching.
 	struct Place {
 		uint32_t edge;
 		uint32_t below, above;
@@ -200,10 +200,10 @@ private:
 	};
 
 	//===------------------------------------------------------------------===//
-	// The order
+	// The order of edges on the sweep line
 	//===------------------------------------------------------------------===//
 	uint32_t &PlaceOf(uint32_t edge) {
-		// Edges that came from another slab have their places there
+		// Edges that start in another slab have their nodes there
 		return edge >= first_edge ? sweep.places[edge] : foreign[edge];
 	}
 	uint32_t NewPlace() {
@@ -239,7 +239,7 @@ private:
 		places[child].parent = grand;
 		Reseat(grand, parent, child);
 	}
-	//! `parent` has `child` in the place of `former`
+	//! Replaces the child `former` of `parent` by `child`
 	void Reseat(uint32_t parent, uint32_t former, uint32_t child) {
 		if (parent == NONE) {
 			root = child;
@@ -249,7 +249,7 @@ private:
 			places[parent].high = child;
 		}
 	}
-	//! A new place right above `below`, or lowest of all
+	//! Inserts a node right above `below`, or as the lowest
 	uint32_t Insert(uint32_t below) {
 		const auto index = NewPlace();
 		auto &place = places[index];
@@ -300,7 +300,7 @@ private:
 		}
 		spare.push_back(index);
 	}
-	//! The place next below p, which is on no edge; `on` is one that it is on
+	//! The node next below p. `on`: a node whose edge p is on
 	uint32_t Search(const Vec2 &p, uint32_t &on) const {
 		uint32_t below = NONE;
 		on = NONE;
@@ -321,7 +321,7 @@ private:
 		return below;
 	}
 
-	//! The edges that are under way at p, in their order
+	//! The edges that cross the sweep line at p, in order
 	void Begin(const Vec2 &p) {
 		std::vector<uint32_t> active;
 		for (uint32_t i = 0; i < first_edge; i++) {
@@ -329,7 +329,7 @@ private:
 				active.push_back(i);
 			}
 		}
-		// Edges that do not cross have one order; if they do, this slab or one before it notices
+		// Edges that do not cross have a unique order; if some cross, this slab or one before it detects it
 		std::stable_sort(active.begin(), active.end(), [&](uint32_t l, uint32_t r) {
 			const auto &e = edges[l], &f = edges[r];
 			if (vibe::LexicographicLess(e.a, f.a)) {
@@ -349,7 +349,7 @@ private:
 			below = place;
 		}
 	}
-	//! Puts an edge into its place, given the one below
+	//! Inserts an edge, given the one below
 	void Occupy(uint32_t index, uint32_t edge, uint32_t below) {
 		auto &place = places[index];
 		place.edge = edge;
@@ -385,8 +385,8 @@ private:
 			below = Search(p, on);
 			if (starting.empty()) {
 				const auto label = on == NONE ? labeller.Label(DepthAbove(below)) : places[on].label;
-				// On edges of both sides: where they cross or end is another point's place, and where they lie on each other the
-				// result has a line, which may have moved off the point
+				// On edges of both sides: where they cross or end there is a vertex, and where they overlap the result has a line,
+				// which may have been moved off the point
 				const bool on_both = rule.op == OverlayOp::INTERSECTION && at.on == 3;
 				if (!on_both && labeller.PointInResult(label, at.sides, at.on)) {
 					points.push_back(p);
@@ -398,7 +398,7 @@ private:
 			}
 			above = below == NONE ? lowest : places[below].above;
 		} else {
-			// All of them are neighbours
+			// All of them are adjacent in the order
 			auto lowest_ended = PlaceOf(ended[0]);
 			while (places[lowest_ended].below != NONE && edges[places[places[lowest_ended].below].edge].b == p) {
 				lowest_ended = places[lowest_ended].below;
@@ -426,7 +426,7 @@ private:
 		for (auto index : gone) {
 			all |= places[index].label;
 		}
-		// From the top down, as they come counterclockwise after those that start here
+		// From the top down: counterclockwise they follow those that start here
 		for (size_t i = gone.size(); i-- > 0;) {
 			const auto &place = places[gone[i]];
 			if (place.label & LABEL_AREA) {
@@ -436,7 +436,7 @@ private:
 			}
 		}
 		const auto gone_spokes = around.size();
-		// New edges take the places of those that end
+		// New edges reuse the nodes of those that end
 		auto last = below;
 		for (size_t i = 0; i < starting.size(); i++) {
 			const auto edge = starting[i];
@@ -484,7 +484,7 @@ private:
 		uint32_t edge;
 		bool leaves;
 	};
-	//! Counterclockwise around the point: an edge that arrives has its area clockwise of it, up to the edge that leaves next
+	//! Counterclockwise around the point. The area of an arriving edge lies clockwise of it, up to the next leaving edge.
 	void Link() {
 		for (size_t i = 0; i < around.size(); i++) {
 			if (around[i].leaves) {
@@ -510,7 +510,7 @@ private:
 	uint32_t root = NONE;
 	uint32_t lowest = NONE;
 	uint32_t random = 1;
-	// of the point that is visited
+	// Of the point that is visited
 	std::vector<uint32_t> ended;
 	std::vector<uint32_t> starting;
 	std::vector<uint32_t> gone;
@@ -534,9 +534,10 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	    },
 	    parallel);
 
-	constexpr size_t SLAB = 16384;
-	const size_t slabs = parallel.Threads() == 1 ? 1 : std::max(size_t(1), std::min(parallel.Threads() * 4, n / SLAB));
-	// Between different points
+	const size_t slabs = parallel.Threads() == 1
+	                         ? 1
+	                         : std::max(size_t(1), std::min(parallel.Threads() * 4, n / overlay_tuning::SLAB_EDGES));
+	// Slabs are separated at different points
 	std::vector<Vec2> borders;
 	for (size_t i = 1; i < slabs; i++) {
 		const auto &border = edges[n * i / slabs].a;
@@ -554,7 +555,7 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	for (auto &part : parts) {
 		points.insert(points.end(), part->points.begin(), part->points.end());
 	}
-	if (n >= OverlayEdges::MANY) {
+	if (n >= overlay_tuning::MANY_EDGES) {
 		Release(ends);
 		Release(places);
 	}

@@ -1,10 +1,10 @@
 //===----------------------------------------------------------------------===//
 // engine/overlay/sweep.hpp
 //
-// A plane sweep over the edges of an overlay: whether they meet in their ends only, how deep it is on both sides of
-// each, what belongs to the result, and how its rings go on.
+// A plane sweep over the edges of an overlay. It checks that they meet only at their ends, computes the depth on both sides
+// of each, decides what belongs to the result, and links the edges of its rings.
 //
-// Promise: exact. Only comparisons of coordinates and signs of Orient2d.
+// Promise: exact. Uses only comparisons of coordinates and signs of Orient2d.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -16,20 +16,20 @@
 
 namespace vibespatial {
 
-//! What an edge is to the result
+//! The role of an edge in the result
 enum OverlayLabel : uint8_t {
-	//! On the boundary of its areas
+	//! On the boundary of an area
 	LABEL_AREA = 1,
 	//! The area lies above
 	LABEL_ABOVE = 2,
-	//! In one of its lines
+	//! Part of a line
 	LABEL_LINE = 4,
-	//! In its areas, boundary included
+	//! In an area or on its boundary
 	LABEL_COVERED = 8,
-	//! In the closure of the left, or the right side
+	//! In the closure of the left or the right side
 	LABEL_LEFT = 16,
 	LABEL_RIGHT = 32,
-	//! In a line that ends at the edge's left end, for other edges meet there too
+	//! Part of a line that ends at the left end of the edge, because other edges meet there
 	LABEL_NODE = 64
 };
 
@@ -39,21 +39,22 @@ public:
 
 	//! For each edge: its labels
 	std::vector<uint8_t> labels;
-	//! For each edge of an area: the edge after it, on the way around the area that lies to its left
+	//! For each edge of an area: the next edge around the area, with the area to the left
 	PagesVector<uint32_t> next;
-	//! For each edge of an area: more than two of them meet in the point it leads to. For each edge of a line: more than two
-	//! edges meet in its right end.
+	//! For each edge of an area: more than two of those meet at the point it leads to. For each edge of a line: more than two
+	//! edges meet at its right end.
 	std::vector<uint8_t> crowded;
 	//! For each edge of an area: the edge of an area next below its left end
 	PagesVector<uint32_t> under;
-	//! The result's points, sorted
+	//! The points of the result, sorted
 	std::vector<vibe::Vec2> points;
 
-	//! Both sorted, no two equal. False when two edges meet elsewhere than in ends of both; then nothing else is said.
+	//! Edges and points must be sorted, no two equal. False when two edges meet elsewhere than at ends of both; the members are
+	//! undefined then.
 	bool Run(const OverlayEdges &net, const std::vector<OverlayPoint> &points, const OverlayRule &rule,
 	         Parallel &parallel);
 
-	//! What a device found of these edges, each of which bounds an area
+	//! Takes the result of a device for these edges, each of which bounds an area
 	void Take(const PagesVector<OverlayEdge> &edges, UnitedNet &united);
 
 	size_t Memory() const;
@@ -61,9 +62,9 @@ public:
 private:
 	class Slab;
 
-	//! All edges by their right ends
+	//! All edges, sorted by their right ends
 	PagesVector<uint32_t> ends;
-	//! For each edge: its place in the order of the slab where it starts
+	//! For each edge: its node in the order of the slab where it starts
 	PagesVector<uint32_t> places;
 };
 

@@ -5,6 +5,7 @@
 
 #include "geometry/lanes.hpp"
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 #include "wkb_bytes.hpp"
 
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "same_shape.hpp"
 #include "wkb_bytes.hpp"
 
-#include "engine/join/join.hpp"
+#include "engine/join/probe.hpp"
 #include "engine/measure/distance.hpp"
 #include "engine/measure/measure.hpp"
 #include "engine/relate/prepared.hpp"

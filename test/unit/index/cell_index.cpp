@@ -2,8 +2,8 @@
 
 #include "catch.hpp"
 
-#include "engine/index/area_scan.hpp"
-#include "engine/join/join.hpp"
+#include "engine/index/polygon_scan.hpp"
+#include "engine/index/polygon_scan_simd.hpp"
 #include "engine/shape/shape.hpp"
 #include "geometry/geometry_batch.hpp"
 #include "geometry/wkb.hpp"
@@ -114,14 +114,14 @@ struct Areas {
 		}
 		return wrong;
 	}
-	size_t Wrong(const AreaScan &scan, const std::vector<Vec2> &points) {
+	size_t Wrong(const PolygonScan &scan, const std::vector<Vec2> &points) {
 		std::vector<double> x, y;
 		for (auto &point : points) {
 			x.push_back(point.x);
 			y.push_back(point.y);
 		}
-		AreaScan::FoundRows found;
-		AreaScan::Lookup lookup;
+		PolygonScan::FoundRows found;
+		PolygonScan::Lookup lookup;
 		scan.Locate(x.data(), y.data(), points.size(), found, lookup);
 		std::vector<Hits> many(points.size());
 		for (auto &one : found) {
@@ -135,13 +135,13 @@ struct Areas {
 		CHECK(lookup.tests >= found.size());
 		return wrong;
 	}
-	std::unique_ptr<AreaScan> Scan(Parallel &parallel) const {
+	std::unique_ptr<PolygonScan> Scan(Parallel &parallel) const {
 		JoinRows rows;
 		for (size_t i = 0; i < wkb.size(); i++) {
 			const auto data = reinterpret_cast<const uint8_t *>(wkb[i].data());
 			rows.push_back(JoinRow {views[i] ? data : nullptr, static_cast<uint32_t>(wkb[i].size())});
 		}
-		return AreaScan::Build(rows, parallel);
+		return PolygonScan::Build(rows, parallel);
 	}
 	//! Vertices and points of edges, their neighbours among the doubles, and points mixed from two vertices
 	std::vector<Vec2> Points(size_t count) {
@@ -197,9 +197,9 @@ struct Areas {
 		scanned = scan != nullptr;
 		if (scan) {
 			wrong += Wrong(*scan, points) + Wrong(*same, points);
-			AreaScan::only_narrow = true;
+			polygon_scan_simd::portable_only = true;
 			wrong += Wrong(*scan, points) + Wrong(*Scan(serial), points);
-			AreaScan::only_narrow = false;
+			polygon_scan_simd::portable_only = false;
 		}
 		return wrong;
 	}
@@ -326,7 +326,7 @@ TEST_CASE("cells: one area with very many edges", "[cell_index]") {
 	CHECK(areas.scanned);
 }
 
-TEST_CASE("areas as they are: of any size, anywhere", "[cell_index]") {
+TEST_CASE("polygon scan: areas of any size, anywhere", "[cell_index]") {
 	// What is compared first is 65,534 steps of a box, whatever that is
 	for (const double scale : {5e-324, 1e-310, 1e-200, 1e-9, 1.0, 1e9, 1e100, 1e300}) {
 		for (const double offset : {0.0, 1.0, 1e6}) {
@@ -453,7 +453,7 @@ TEST_CASE("cells: heavily overlapping areas are left to others", "[cell_index]")
 	CHECK(few.Wrong(*index, few.Points(60)) == 0);
 }
 
-TEST_CASE("areas as they are: parts, holes and groups of runs", "[cell_index]") {
+TEST_CASE("polygon scan: members, holes and groups of runs", "[cell_index]") {
 	Areas areas;
 	for (int i = 0; i < 40; i++) {
 		std::vector<Ring> rings(areas.Whole(1, 6));
@@ -478,7 +478,7 @@ TEST_CASE("areas as they are: parts, holes and groups of runs", "[cell_index]") 
 	CHECK(areas.boundary > 1000);
 }
 
-TEST_CASE("areas as they are: what is left to others", "[cell_index]") {
+TEST_CASE("polygon scan: rows that it does not take", "[cell_index]") {
 	Serial serial;
 	auto scan = [&](const Ring &ring) {
 		Areas areas;

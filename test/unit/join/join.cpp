@@ -1,4 +1,4 @@
-#include "engine/join/join.hpp"
+#include "engine/join/shares.hpp"
 
 #include "catch.hpp"
 
@@ -231,7 +231,7 @@ TEST_CASE("Points that are worth cells find the same pairs in them", "[join]") {
 	}
 }
 
-TEST_CASE("Points that are too few for cells find the same pairs in areas as they are", "[join]") {
+TEST_CASE("Points that are too few for cells find the same pairs by the polygon scan", "[join]") {
 	for (uint32_t seed = 50; seed < 54; seed++) {
 		Join join(seed, true, false);
 		std::vector<std::string> areas;
@@ -248,7 +248,7 @@ TEST_CASE("Points that are too few for cells find the same pairs in areas as the
 			JoinCondition condition;
 			condition.any_of = {Relating(predicate)};
 			join.Check(condition);
-			CHECK(join.index_text.find("areas as they are") != std::string::npos);
+			CHECK(join.index_text.find("polygon scan") != std::string::npos);
 		}
 	}
 }

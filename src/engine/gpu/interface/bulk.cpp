@@ -16,7 +16,7 @@ bool BulkTask::IsForDevice(const uint8_t *wkb, size_t size) const {
 		return true;
 	}
 	const auto code = vibe::LoadCount(wkb + 1);
-	if (code >= 1000) {
+	if (vibe::WkbVertexTypeOf(code) > 0) {
 		return false; // Z and M go with a geometry
 	}
 	// The NaN of an EMPTY point is any that was given; a centroid has its own

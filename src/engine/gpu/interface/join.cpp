@@ -70,11 +70,11 @@ vibe::ShapeView PackedShapes::At(vibe::ShapeView view, const uint8_t *base) {
 
 bool ShapeRows::IsForDevice(const uint8_t *wkb, size_t size) {
 	return size >= vibe::WKB_LEAST_MEMBER && size <= MAX_WKB_BYTES &&
-	       vibe::LoadCount(wkb + 1) % 1000 != vibe::WKB_COLLECTION;
+	       vibe::WkbTypeOf(vibe::LoadCount(wkb + 1)) != vibe::WKB_COLLECTION;
 }
 
 bool ShapeRows::ArePoints(const uint8_t *wkb) {
-	const auto type = vibe::LoadCount(wkb + 1) % 1000;
+	const auto type = vibe::WkbTypeOf(vibe::LoadCount(wkb + 1));
 	return type == vibe::WKB_POINT || type == vibe::WKB_MULTIPOINT;
 }
 

@@ -1,0 +1,644 @@
+//===----------------------------------------------------------------------===//
+// Builds a CellIndex. cell_edges.hpp finds the cells of each edge as items; these are sorted by cell, and each cell becomes
+// a word: nothing, an area that fills it, a list of areas and edges, or a finer grid. The status of the reference points
+// follows from left to right along a row of cells.
+//===----------------------------------------------------------------------===//
+#include "engine/index/cell_edges.hpp"
+#include "engine/index/cell_grid.hpp"
+#include "engine/index/cell_index.hpp"
+#include "engine/index/cell_items.hpp"
+#include "engine/index/tuning.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+namespace vibespatial {
+
+using namespace cell_build;
+using namespace cell_tuning;
+using vibe::Box;
+using vibe::PassesBelow;
+using vibe::ShapeView;
+using vibe::Vec2;
+using Edge = vibe::CellEdge;
+
+class CellIndexBuilder {
+public:
+	CellIndexBuilder(const std::vector<const ShapeView *> &areas, size_t memory_limit, const Fineness &fineness,
+	                 Parallel &parallel)
+	    : areas(areas), memory_limit(memory_limit), fineness(fineness), parallel(parallel), index(new CellIndex()) {
+	}
+
+	//! Null when the memory limit is exceeded
+	std::unique_ptr<CellIndex> Build();
+
+private:
+	using Grid = CellIndex::Grid;
+	using Unit = CellIndex::Unit;
+
+	//! Memory of one thread for one level of grids
+	struct Level {
+		std::vector<Run> runs;
+		AreaSet start;
+		std::vector<RowFlip> flips;
+		ItemList items;
+		ItemList sorted;
+		std::vector<uint32_t> cell_begin;
+		AreaSet active;
+		std::vector<CellIndex::Partial> partials;
+		std::vector<uint32_t> full;
+	};
+	//! Memory of one thread, and its position in the pool
+	struct Worker {
+		std::vector<std::unique_ptr<Level>> levels;
+		Unit *at = nullptr;
+		uint32_t value = 0;
+		uint32_t left = 0;
+		std::vector<uint32_t> last_full; // the last list without edges, and its word
+		uint32_t last_full_word = 0;
+		CellIndex::Figures figures;
+
+		Level &LevelOf(uint32_t depth) {
+			while (levels.size() <= depth) {
+				levels.push_back(std::make_unique<Level>());
+			}
+			return *levels[depth];
+		}
+	};
+	//! A grid inside a cell with so many edges that all threads build it together
+	struct Shared {
+		Grid *grid;
+		Box region;
+		uint32_t depth;
+		uint32_t stuck;
+		double spread;
+		std::vector<Run> runs;
+		AreaSet start;
+		std::vector<RowFlip> flips;
+	};
+
+	void BuildStriped(const std::vector<Run> &runs, const Grid &grid, const Box &region, const AreaSet &start,
+	                  const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread);
+	void BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin, uint32_t row_end,
+	               const ItemSpan *spans, size_t span_count, const AreaSet &start, const std::vector<RowFlip> &flips,
+	               uint32_t depth, uint32_t stuck, double spread);
+	uint32_t Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
+	                const ItemSpan &items, const AreaSet &active, uint32_t depth, uint32_t stuck, double spread);
+	uint32_t WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame, const ItemSpan &items);
+	uint32_t WriteFull(Worker &worker, const std::vector<uint32_t> &full);
+
+	std::unique_ptr<Worker> TakeWorker();
+	void ReturnWorker(std::unique_ptr<Worker> worker);
+	//! Null once the memory limit is reached
+	Unit *Allocate(Worker &worker, size_t units, uint32_t &value);
+
+	const std::vector<const ShapeView *> &areas;
+	const size_t memory_limit;
+	const Fineness fineness;
+	Parallel &parallel;
+	std::unique_ptr<CellIndex> index;
+	Vec2 *vertices = nullptr;
+	size_t fixed_bytes = 0; // all but the pool
+
+	std::mutex lock;
+	std::vector<std::unique_ptr<Worker>> idle;
+	std::vector<std::unique_ptr<Shared>> shared;
+	std::atomic<bool> over_limit {false};
+};
+
+std::unique_ptr<CellIndexBuilder::Worker> CellIndexBuilder::TakeWorker() {
+	std::lock_guard<std::mutex> guard(lock);
+	if (idle.empty()) {
+		return std::make_unique<Worker>();
+	}
+	auto worker = std::move(idle.back());
+	idle.pop_back();
+	return worker;
+}
+
+void CellIndexBuilder::ReturnWorker(std::unique_ptr<Worker> worker) {
+	std::lock_guard<std::mutex> guard(lock);
+	idle.push_back(std::move(worker));
+}
+
+CellIndexBuilder::Unit *CellIndexBuilder::Allocate(Worker &worker, size_t units, uint32_t &value) {
+	if (units > worker.left) {
+		// Starts a new chunk, or several where the request is larger than a chunk
+		const size_t count = (units + CellIndex::CHUNK_UNITS - 1) / CellIndex::CHUNK_UNITS;
+		std::lock_guard<std::mutex> guard(lock);
+		const size_t first = index->chunks.size();
+		index->pool_units += count * CellIndex::CHUNK_UNITS;
+		if ((first + count) * CellIndex::CHUNK_UNITS > CellIndex::MAX_VALUE ||
+		    index->pool_units * sizeof(Unit) + fixed_bytes > memory_limit) {
+			over_limit = true;
+			return nullptr;
+		}
+		index->memory.emplace_back(new Unit[count * CellIndex::CHUNK_UNITS]);
+		for (size_t i = 0; i < count; i++) {
+			index->chunks.push_back(index->memory.back().get() + i * CellIndex::CHUNK_UNITS);
+		}
+		worker.at = index->memory.back().get();
+		worker.value = static_cast<uint32_t>(first * CellIndex::CHUNK_UNITS);
+		worker.left = static_cast<uint32_t>(count * CellIndex::CHUNK_UNITS);
+	}
+	Unit *at = worker.at;
+	value = worker.value;
+	worker.at += units;
+	worker.value += static_cast<uint32_t>(units);
+	worker.left -= static_cast<uint32_t>(units);
+	return at;
+}
+
+uint32_t CellIndexBuilder::WriteFull(Worker &worker, const std::vector<uint32_t> &full) {
+	if (full.empty()) {
+		return 0;
+	}
+	if (full.size() == 1) {
+		return full[0] | uint32_t(CellIndex::FULL) << CellIndex::KIND_SHIFT;
+	}
+	if (full == worker.last_full) {
+		return worker.last_full_word; // neighbouring cells often have the same areas
+	}
+	const CellIndex::List list {0, static_cast<uint32_t>(full.size())};
+	const size_t bytes = sizeof(list) + full.size() * sizeof(uint32_t);
+	uint32_t value;
+	Unit *at = Allocate(worker, (bytes + sizeof(Unit) - 1) / sizeof(Unit), value);
+	if (!at) {
+		return 0;
+	}
+	std::memcpy(at, &list, sizeof(list));
+	std::memcpy(at->bytes + sizeof(list), full.data(), full.size() * sizeof(uint32_t));
+	worker.last_full = full;
+	worker.last_full_word = value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
+	return worker.last_full_word;
+}
+
+//! Writes a cell that has edges, and returns its word
+uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame,
+                                     const ItemSpan &items) {
+	auto &partials = level.partials;
+	partials.clear();
+	level.full.clear();
+	const auto &active = level.active.areas;
+	size_t next_active = 0;
+	uint64_t edge_count = 0;
+	for (const Item *item = items.begin; item < items.end;) {
+		uint32_t begin = item->begin, end = begin + item->Count();
+		const uint32_t area = item->area;
+		for (item++; item < items.end && item->area == area && (item->begin == end || item->Count() == 0); item++) {
+			end += item->Count(); // the run continues in the item of another chunk, or of an edge that left the cell
+		}
+		if (begin == end) {
+			continue;
+		}
+		edge_count += end - begin;
+		bool inside = false;
+		if (partials.empty() || partials.back().area != area) {
+			while (next_active < active.size() && active[next_active] < area) {
+				level.full.push_back(active[next_active++]);
+			}
+			inside = next_active < active.size() && active[next_active] == area;
+			next_active += inside;
+		} else {
+			partials.back().more = true;
+		}
+		while (true) {
+			const uint32_t edges = std::min(end - begin, CellIndex::MAX_EDGES);
+			partials.push_back(CellIndex::Partial {begin, area, CellIndex::Extent {0, 0, 255, 255},
+			                                       static_cast<uint8_t>(edges), inside, false});
+			begin += edges;
+			if (begin == end) {
+				break;
+			}
+			partials.back().more = true;
+			inside = false;
+		}
+	}
+	level.full.insert(level.full.end(), active.begin() + next_active, active.end());
+	if (partials.size() >= CellIndex::PARTIALS_WITH_EXTENT) {
+		for (auto &partial : partials) {
+			const Vec2 *vertex = vertices + partial.begin;
+			Box box {vertex->x, vertex->y, vertex->x, vertex->y};
+			for (uint32_t i = 1; i <= partial.edges; i++) {
+				box.Add(vertex[i].x, vertex[i].y);
+			}
+			partial.extent = frame.Of(box);
+		}
+	}
+
+	const CellIndex::List list {static_cast<uint32_t>(partials.size()), static_cast<uint32_t>(level.full.size())};
+	const size_t partial_bytes = partials.size() * sizeof(CellIndex::Partial);
+	const size_t full_bytes = level.full.size() * sizeof(uint32_t);
+	uint32_t value;
+	Unit *at = Allocate(worker, (sizeof(list) + partial_bytes + full_bytes + sizeof(Unit) - 1) / sizeof(Unit), value);
+	if (!at) {
+		return 0;
+	}
+	uint8_t *to = at->bytes;
+	std::memcpy(to, &list, sizeof(list));
+	std::memcpy(to + sizeof(list), partials.data(), partial_bytes);
+	if (full_bytes > 0) {
+		std::memcpy(to + sizeof(list) + partial_bytes, level.full.data(), full_bytes);
+	}
+	worker.figures.partial_cells++;
+	worker.figures.stored_vertices += edge_count + partials.size();
+	worker.figures.largest_cell = std::max(worker.figures.largest_cell, edge_count);
+	return value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
+}
+
+//! Builds a grid inside a cell; 0 where that does not help. `region`: the part of the plane whose edges are all known.
+uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
+                                  const ItemSpan &items, const AreaSet &active, uint32_t depth, uint32_t stuck,
+                                  double spread) {
+	if (depth >= MAX_DEPTH || stuck > MAX_STUCK) {
+		return 0;
+	}
+	// The extent of the edges inside the cell
+	Box cell = region;
+	if (grid.last_column > 0) {
+		cell.min_x = std::max(cell.min_x, grid.min_x + (column - GRID_ROOM) * grid.width);
+		cell.max_x = std::min(cell.max_x, grid.min_x + (column + 1 + GRID_ROOM) * grid.width);
+	}
+	if (grid.last_row > 0) {
+		cell.min_y = std::max(cell.min_y, grid.min_y + (row - GRID_ROOM) * grid.height);
+		cell.max_y = std::min(cell.max_y, grid.min_y + (row + 1 + GRID_ROOM) * grid.height);
+	}
+	Level &level = worker.LevelOf(depth + 1);
+	auto &runs = level.runs;
+	runs.clear();
+	Box content = Box::Empty();
+	double sum_x = 0, sum_y = 0, largest_x = 0, largest_y = 0;
+	size_t edge_count = 0;
+	for (const Item *item = items.begin; item < items.end; item++) {
+		const uint32_t count = item->Count();
+		if (count == 0) {
+			continue;
+		}
+		runs.push_back(Run {item->begin, count, item->area});
+		edge_count += count;
+		const Vec2 *vertex = vertices + item->begin;
+		Vec2 before;
+		for (uint32_t i = 0; i <= count; i++) {
+			const Vec2 &v = vertex[i];
+			largest_x = std::max(largest_x, std::fabs(v.x));
+			largest_y = std::max(largest_y, std::fabs(v.y));
+			const Vec2 here {std::min(std::max(v.x, cell.min_x), cell.max_x),
+			                 std::min(std::max(v.y, cell.min_y), cell.max_y)};
+			content.Add(here.x, here.y);
+			sum_x += i > 0 ? std::fabs(here.x - before.x) : 0;
+			sum_y += i > 0 ? std::fabs(here.y - before.y) : 0;
+			before = here;
+		}
+	}
+	if (content.IsEmpty()) {
+		return 0;
+	}
+	Grid finer {};
+	const EdgeSums sums {static_cast<double>(edge_count), sum_x, sum_y};
+	spread *= SetGrid(finer, content, Vec2 {largest_x, largest_y}, sums, fineness.inner_cells_per_edge,
+	                  fineness.entries_per_edge);
+	if ((finer.last_column == 0 && finer.last_row == 0) || spread > MAX_SPREAD) {
+		return 0;
+	}
+
+	const size_t cells = size_t(finer.last_column + 1) * (finer.last_row + 1);
+	constexpr size_t HEAD = sizeof(Grid) / sizeof(Unit);
+	static_assert(sizeof(Grid) % sizeof(Unit) == 0, "words follow in the next unit");
+	uint32_t value;
+	Unit *at = Allocate(worker, HEAD + (cells * sizeof(uint32_t) + sizeof(Unit) - 1) / sizeof(Unit), value);
+	if (!at) {
+		return 0;
+	}
+	finer.words = reinterpret_cast<uint32_t *>(at + HEAD);
+	Grid *written = new (at) Grid(finer);
+	worker.figures.grids++;
+	worker.figures.cells += cells;
+
+	// The areas that contain the first reference point, and the rows where that changes on the way up
+	level.start = active;
+	level.flips.clear();
+	const Vec2 from = grid.Reference(column, row), first = finer.Reference(0, 0);
+	auto sides_of = [&](const Vec2 &v) { return (v.y > first.y) | (v.x > from.x) << 1 | (v.x > first.x) << 2; };
+	for (auto &run : runs) {
+		int sides = sides_of(vertices[run.begin]);
+		for (uint32_t i = run.begin; i < run.begin + run.count; i++) {
+			const int before = sides;
+			sides = sides_of(vertices[i + 1]);
+			if (sides == before) {
+				continue; // most edges
+			}
+			const Edge edge {vertices[i], vertices[i + 1]};
+			if (Separates(edge, from, first)) {
+				level.start.Flip(run.area);
+			}
+			if ((edge.a.x > first.x) != (edge.b.x > first.x)) {
+				const double y = edge.a.y + (first.x - edge.a.x) / (edge.b.x - edge.a.x) * (edge.b.y - edge.a.y);
+				const double at_row = finer.last_row == 0 ? UNKNOWN : (y - finer.min_y) * finer.rows_per_y - 0.5;
+				const uint32_t beyond = FirstBeyond(
+				    at_row, finer.last_row, [&](uint32_t k) { return PassesBelow(edge, finer.Reference(0, k)); });
+				if (beyond > 0 && beyond <= finer.last_row) {
+					level.flips.push_back(RowFlip {beyond, run.area});
+				}
+			}
+		}
+	}
+	std::sort(level.flips.begin(), level.flips.end(),
+	          [](const RowFlip &left, const RowFlip &right) { return left.row < right.row; });
+
+	if (edge_count >= SHARED_EDGES) {
+		auto later = std::make_unique<Shared>(Shared {written, content, depth + 1, stuck, spread, std::move(runs),
+		                                              std::move(level.start), std::move(level.flips)});
+		std::lock_guard<std::mutex> guard(lock);
+		shared.push_back(std::move(later));
+	} else {
+		level.items.count = 0;
+		for (auto &run : runs) {
+			AddItems(level.items, *written, run, vertices, false);
+		}
+		const ItemSpan span {level.items.begin(), level.items.end()};
+		BuildRows(worker, *written, content, 0, finer.last_row + 1, &span, 1, level.start, level.flips, depth + 1,
+		          stuck, spread);
+	}
+	return value | uint32_t(CellIndex::GRID) << CellIndex::KIND_SHIFT;
+}
+
+//! Writes the words of some rows from their items. `start`: the areas that contain the first reference point of row 0; at
+//! depth 0, those that contain a point left of everything: none.
+void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin,
+                                 uint32_t row_end, const ItemSpan *spans, size_t span_count, const AreaSet &start,
+                                 const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread) {
+	Level &level = worker.LevelOf(depth);
+	const uint32_t columns = grid.last_column + 1;
+	const size_t cells = size_t(row_end - row_begin) * columns;
+	const uint32_t first_cell = row_begin * columns;
+
+	// Sorts the items by cell, keeping the order of the edges
+	auto &begin = level.cell_begin;
+	begin.assign(cells + 2, 0);
+	size_t item_count = 0, edge_count = 0;
+	for (size_t i = 0; i < span_count; i++) {
+		for (const Item *item = spans[i].begin; item < spans[i].end; item++) {
+			begin[item->cell - first_cell + 2]++;
+			edge_count += item->Count();
+		}
+		item_count += static_cast<size_t>(spans[i].end - spans[i].begin);
+	}
+	for (size_t cell = 2; cell < cells + 2; cell++) {
+		begin[cell] += begin[cell - 1];
+	}
+	level.sorted.count = 0;
+	level.sorted.Reserve(item_count);
+	Item *const sorted = level.sorted.begin();
+	for (size_t i = 0; i < span_count; i++) {
+		for (const Item *item = spans[i].begin; item < spans[i].end; item++) {
+			sorted[begin[item->cell - first_cell + 1]++] = *item;
+		}
+	}
+
+	AreaSet row_start = start;
+	size_t flip = 0;
+	for (uint32_t row = row_begin; row < row_end; row++) {
+		if (over_limit) {
+			return;
+		}
+		while (flip < flips.size() && flips[flip].row <= row) {
+			row_start.Flip(flips[flip++].area);
+		}
+		level.active = row_start;
+		uint32_t *word = grid.words + grid.CellOf(0, row);
+		const uint32_t *cell_begin = begin.data() + size_t(row - row_begin) * columns;
+		for (uint32_t column = 0; column < columns;) {
+			uint32_t next = column;
+			while (next < columns && cell_begin[next + 1] == cell_begin[next]) {
+				next++;
+			}
+			if (next > column) {
+				const uint32_t full_word = WriteFull(worker, level.active.areas);
+				worker.figures.full_cells += full_word != 0 ? next - column : 0;
+				std::fill(word + column, word + next, full_word);
+				column = next;
+				continue;
+			}
+			const ItemSpan items {sorted + cell_begin[column], sorted + cell_begin[column + 1]};
+			uint32_t edges = 0;
+			for (const Item *item = items.begin; item < items.end;) {
+				const uint32_t area = item->area;
+				uint32_t sum = 0, flips_here = 0;
+				for (; item < items.end && item->area == area; item++) {
+					sum += item->Count();
+					flips_here ^= item->count;
+				}
+				edges += sum;
+				if (flips_here & Item::FLIP) {
+					level.active.Flip(area);
+				}
+			}
+			uint32_t here = 0;
+			if (edges > fineness.edges_per_cell) {
+				const bool most = edges > edge_count / 4 * 3;
+				here = Refine(worker, grid, region, column, row, items, level.active, depth, stuck + most, spread);
+			}
+			if (here == 0) {
+				here = edges > 0 ? WriteCell(worker, level, CellIndex::Frame(grid, column, row), items)
+				                 : WriteFull(worker, level.active.areas);
+			}
+			word[column++] = here;
+		}
+	}
+}
+
+//! Builds a grid with all threads: first the items of each chunk of edges, then the words of each stripe of rows
+void CellIndexBuilder::BuildStriped(const std::vector<Run> &runs, const Grid &grid, const Box &region,
+                                    const AreaSet &start, const std::vector<RowFlip> &flips, uint32_t depth,
+                                    uint32_t stuck, double spread) {
+	const ChunkedRuns source(runs);
+	const size_t rows = size_t(grid.last_row) + 1;
+	const size_t wanted = std::min({rows, MAX_STRIPES, source.Edges() / STRIPE_EDGES + 1});
+	uint32_t shift = 0; // a stripe has 2^shift rows
+	while ((rows >> shift) > wanted) {
+		shift++;
+	}
+	const size_t stripes = ((rows - 1) >> shift) + 1;
+	struct Chunk {
+		std::unique_ptr<Item[]> items;      // sorted by stripe, otherwise in order
+		std::vector<uint32_t> stripe_begin; // stripes + 1
+	};
+	std::vector<Chunk> chunks(source.Count());
+	const double rows_per_cell = 1.0 / (static_cast<double>(grid.last_column) + 1);
+	parallel.For(chunks.size(), [&](size_t number) {
+		auto worker = TakeWorker();
+		ItemList &list = worker->LevelOf(depth).items;
+		list.count = 0;
+		source.Visit(number, [&](size_t, const Run &run) { AddItems(list, grid, run, vertices, depth == 0); });
+		auto &chunk = chunks[number];
+		auto &begin = chunk.stripe_begin;
+		begin.assign(stripes + 2, 0);
+		auto stripe_of = [&](const Item &item) {
+			return static_cast<uint32_t>(
+			           static_cast<int32_t>((static_cast<int32_t>(item.cell) + 0.5) * rows_per_cell)) >>
+			       shift;
+		};
+		for (auto &item : list) {
+			begin[stripe_of(item) + 2]++;
+		}
+		for (size_t s = 2; s < stripes + 2; s++) {
+			begin[s] += begin[s - 1];
+		}
+		chunk.items.reset(new Item[list.count]);
+		for (auto &item : list) {
+			chunk.items[begin[stripe_of(item) + 1]++] = item;
+		}
+		ReturnWorker(std::move(worker));
+	});
+
+	parallel.For(stripes, [&](size_t stripe) {
+		if (over_limit) {
+			return;
+		}
+		auto worker = TakeWorker();
+		std::vector<ItemSpan> spans;
+		for (auto &chunk : chunks) {
+			const Item *items = chunk.items.get();
+			if (chunk.stripe_begin[stripe] < chunk.stripe_begin[stripe + 1]) {
+				spans.push_back(ItemSpan {items + chunk.stripe_begin[stripe], items + chunk.stripe_begin[stripe + 1]});
+			}
+		}
+		const uint32_t row_begin = static_cast<uint32_t>(stripe << shift);
+		const uint32_t row_end = static_cast<uint32_t>(std::min(rows, (stripe + 1) << shift));
+		BuildRows(*worker, grid, region, row_begin, row_end, spans.data(), spans.size(), start, flips, depth, stuck,
+		          spread);
+		ReturnWorker(std::move(worker));
+	});
+}
+
+std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
+	auto &figures = index->figures;
+	for (auto area : areas) {
+		if (area && area->AreaVertexEnd() > 0) {
+			index->box.Add(area->box);
+			figures.areas++;
+		}
+	}
+	const Box &box = index->box;
+	if (box.IsEmpty()) {
+		index->top_words.reset(new uint32_t[1] {0});
+		index->top.words = index->top_words.get();
+		return std::move(index);
+	}
+
+	// Copies all vertices into one array; each ring is a run of edges
+	std::vector<Run> runs;
+	std::vector<uint32_t> first_vertex(areas.size());
+	uint32_t vertex_count = 0;
+	for (size_t i = 0; i < areas.size(); i++) {
+		first_vertex[i] = vertex_count;
+		if (!areas[i]) {
+			continue;
+		}
+		for (uint32_t r = 0; r < areas[i]->ring_count && areas[i]->rings[r].is_area; r++) {
+			const auto &ring = areas[i]->rings[r];
+			runs.push_back(Run {vertex_count + ring.begin, ring.end - ring.begin - 1, static_cast<uint32_t>(i)});
+		}
+		vertex_count += areas[i]->AreaVertexEnd();
+	}
+	fixed_bytes = vertex_count * sizeof(Vec2);
+	if (fixed_bytes > memory_limit) {
+		return nullptr;
+	}
+	index->vertices.reset(new Vec2[vertex_count]);
+	index->vertex_count = vertex_count;
+	vertices = index->vertices.get();
+	const ChunkedRuns source(runs);
+	struct Sums {
+		double x = 0, y = 0;
+	};
+	std::vector<Sums> of_chunk(source.Count());
+	parallel.For(source.Count(), [&](size_t chunk) {
+		Sums sums;
+		source.Visit(chunk, [&](size_t number, const Run &run) {
+			const ShapeView &view = *areas[run.area];
+			const uint32_t first = run.begin - first_vertex[run.area];
+			Vec2 *to = vertices + run.begin, here = view.Vertex(first);
+			for (uint32_t i = 1; i <= run.count; i++) {
+				const Vec2 next = view.Vertex(first + i);
+				sums.x += std::fabs(next.x - here.x);
+				sums.y += std::fabs(next.y - here.y);
+				*to++ = here;
+				here = next;
+			}
+			if (run.begin + run.count == runs[number].begin + runs[number].count) {
+				*to = here; // otherwise the next chunk writes it
+			}
+		});
+		of_chunk[chunk] = sums;
+	});
+	Sums all;
+	for (auto &sums : of_chunk) {
+		all.x += sums.x;
+		all.y += sums.y;
+	}
+	figures.edges = source.Edges();
+
+	Grid &grid = index->top;
+	const Vec2 largest {std::max(std::fabs(box.min_x), std::fabs(box.max_x)),
+	                    std::max(std::fabs(box.min_y), std::fabs(box.max_y))};
+	const EdgeSums sums {static_cast<double>(figures.edges), all.x, all.y};
+	const double spread = SetGrid(grid, box, largest, sums, fineness.cells_per_edge, fineness.entries_per_edge);
+	const size_t cells = size_t(grid.last_column + 1) * (grid.last_row + 1);
+	fixed_bytes += cells * sizeof(uint32_t);
+	if (fixed_bytes > memory_limit) {
+		return nullptr;
+	}
+	index->top_words.reset(new uint32_t[cells]);
+	grid.words = index->top_words.get();
+	figures.grids = 1;
+	figures.cells = cells;
+
+	BuildStriped(runs, grid, box, AreaSet(), {}, 0, 0, spread);
+	while (!shared.empty() && !over_limit) {
+		const auto next = std::move(shared.back());
+		shared.pop_back();
+		BuildStriped(next->runs, *next->grid, next->region, next->start, next->flips, next->depth, next->stuck,
+		             next->spread);
+	}
+	if (over_limit) {
+		return nullptr;
+	}
+	for (auto &worker : idle) {
+		figures.grids += worker->figures.grids;
+		figures.cells += worker->figures.cells;
+		figures.full_cells += worker->figures.full_cells;
+		figures.partial_cells += worker->figures.partial_cells;
+		figures.stored_vertices += worker->figures.stored_vertices;
+		figures.largest_cell = std::max(figures.largest_cell, worker->figures.largest_cell);
+	}
+	return std::move(index);
+}
+
+std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *> &areas, size_t memory_limit,
+                                            Parallel &parallel, uint64_t expected_points) {
+	if (areas.size() > MAX_VALUE) {
+		return nullptr;
+	}
+	uint64_t vertices = 0;
+	for (auto area : areas) {
+		vertices += area ? area->AreaVertexEnd() : 0;
+	}
+	if (vertices > INT32_MAX) {
+		return nullptr; // edge numbers have 31 bits
+	}
+	Fineness fineness = FinenessFor(static_cast<double>(vertices), static_cast<double>(expected_points));
+	for (int attempt = 0; attempt < 3; attempt++) {
+		auto index = CellIndexBuilder(areas, memory_limit, fineness, parallel).Build();
+		if (index) {
+			return index;
+		}
+		fineness = Coarser(fineness);
+	}
+	return nullptr;
+}
+
+} // namespace vibespatial

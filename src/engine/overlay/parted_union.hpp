@@ -1,0 +1,69 @@
+//===----------------------------------------------------------------------===//
+// engine/overlay/parted_union.hpp
+//
+// A union of many polygons in two steps: first parts of neighbouring polygons, each by one core in its cache or all of them
+// by a GPU; then the boundaries of all parts together. Edges inside of a part are gone before the second step.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/overlay.hpp"
+#include "engine/overlay/input.hpp"
+#include "engine/overlay/rings.hpp"
+
+namespace vibespatial {
+
+//! Runs one union. The arrangement and the rings are where the result goes.
+class PartedUnion {
+public:
+	//! `device`: may be null
+	PartedUnion(OverlayInput &input, OverlayArrangement &arrangement, OverlayRings &rings, OverlayDevice *device,
+	            Parallel &parallel)
+	    : input(input), arrangement(arrangement), rings(rings), device(device), parallel(parallel),
+	      chains(input.chains) {
+	}
+
+	//! Whether an overlay is a union of enough polygons, and of nothing else
+	static bool IsFor(const OverlayInput &input, const OverlayArrangement &arrangement, const OverlayRule &rule);
+
+	//! `unchecked`: polygons may be invalid. Only a device can do that, and false means that nothing was done: there is none,
+	//! it failed, or a polygon is invalid. Otherwise always true.
+	bool Run(const OverlayRule &rule, bool unchecked);
+
+private:
+	//! Chains [begin, end), and the position on a Hilbert curve
+	struct Polygon {
+		uint32_t code;
+		uint32_t begin;
+		uint32_t end;
+	};
+	//! Polygons [start[i], start[i + 1]) are part i
+	struct Parts {
+		std::vector<Polygon> polygons;
+		std::vector<size_t> start {0};
+
+		size_t Count() const {
+			return start.size() - 1;
+		}
+	};
+
+	vibe::Box BoxOf(const Polygon &polygon) const;
+	uint64_t Hash(const Polygon &polygon) const;
+	//! The polygons along a Hilbert curve
+	std::vector<Polygon> Ordered() const;
+	//! The boundary of each part that is marked in `open`, a run of edges
+	std::vector<EdgeRuns> ReduceParts(const Parts &parts, const std::vector<uint8_t> &open) const;
+	bool HasDevice();
+	//! False when it did nothing
+	bool UniteOnDevice(const Parts &parts, bool unchecked, UnitedNet &united);
+
+	OverlayInput &input;
+	OverlayArrangement &arrangement;
+	OverlayRings &rings;
+	OverlayDevice *device;
+	Parallel &parallel;
+	std::vector<OverlayChain> &chains;
+	//! Whether the device takes this union; -1: not asked yet
+	int takes = -1;
+};
+
+} // namespace vibespatial
