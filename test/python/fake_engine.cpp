@@ -48,9 +48,11 @@ namespace wkb_encode_unit {
 #include "kernels/wkb_encode.cu"
 }
 
+#include "engine/relate/relate.hpp"
 #include "host_shapes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>

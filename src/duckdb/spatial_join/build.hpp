@@ -11,6 +11,7 @@
 #include "duckdb/spatial_join/index_dispatch.hpp"
 #include "duckdb/spatial_join/physical.hpp"
 #include "duckdb/support/task_parallel.hpp"
+#include "engine/join/session/session.hpp"
 
 #include <atomic>
 
@@ -66,6 +67,13 @@ public:
 	void NoteDeviceTree(idx_t boxes, const vibespatial::GpuTimes &times) {
 		index_dispatch->NoteDevice(boxes, times);
 	}
+	//! Lets streams look for pairs, once the index is there
+	void SetJoin(std::unique_ptr<vibespatial::JoinBuild> join_p) {
+		join = std::move(join_p);
+	}
+	vibespatial::JoinBuild &Join() {
+		return *join;
+	}
 	//! Counts memory that grew while probing
 	void CountMemory();
 
@@ -102,6 +110,7 @@ private:
 	RowFlags &matched;
 	optional_ptr<IndexDispatch> index_dispatch;
 	unique_ptr<vibespatial::JoinIndex> index;
+	std::unique_ptr<vibespatial::JoinBuild> join;
 	CountedMemory memory;
 	mutex memory_lock;
 };
