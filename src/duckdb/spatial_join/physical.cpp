@@ -1095,7 +1095,7 @@ private:
 		return false;
 	}
 
-	//! A tile that a thread had when its rows were at an end
+	//! A tile that was not emitted while the probe side passed
 	bool NextOfTile(DataChunk &result) {
 		if (!local.in_chunk) {
 			if (local.position++ == 0) {
