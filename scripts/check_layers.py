@@ -30,6 +30,7 @@ LAYERS = [
     "engine/overlay",
     "engine/constructive",
     "engine/join",
+    "engine/join/session",
     # Programs and libraries of their own
     "arrow_plugin",
     "gpu_plugin/compile",

@@ -49,6 +49,7 @@ namespace wkb_encode_unit {
 #include "kernels/wkb_encode.cu"
 }
 
+#include "engine/relate/relate.hpp"
 #include "host_shapes.hpp"
 
 #include <algorithm>

@@ -11,13 +11,13 @@
 #include "duckdb/spatial_join/index_dispatch.hpp"
 #include "duckdb/spatial_join/physical.hpp"
 #include "duckdb/support/task_parallel.hpp"
-#include "engine/join/index.hpp"
+#include "engine/join/session/session.hpp"
 
 #include <atomic>
 
 namespace duckdb {
 
-//! One bit for each row, set by many threads
+//! One bit per row. Many threads may set bits at the same time.
 class RowFlags {
 public:
 	void Resize(idx_t rows) {
@@ -50,24 +50,31 @@ struct BuildRun {
 
 class SpatialBuild {
 public:
-	//! `matched`: of all rows of the build side, by their numbers, where the join marks them
+	//! `matched` has a bit for every row of the whole build side, by row number; only used where the join marks rows
 	SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows,
 	             RowFlags &matched);
 
-	//! Memory for so many rows beside their own
+	//! An estimate of the memory that so many rows take on top of the rows themselves
 	static idx_t EstimateMemory(idx_t rows);
 	//! Pins the rows
 	void Load(vibespatial::Parallel &parallel);
-	//! Indexes them, on the engine that was chosen for that
-	//! `for_device`: the GPU will look for pairs. `runs`: the rows in their batches, if known; they are numbered as these.
-	//! `beside`: what a thread may do with the rows in the meantime.
+	//! Loads and indexes the rows, on the engine that was chosen for that. `for_device`: the GPU will look for pairs. `runs`: the
+	//! batches that the rows came in, if known; rows are numbered in their order. `beside`: work on the loaded rows that a thread
+	//! does at the same time.
 	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
 	           bool for_device, vector<BuildRun> runs = {}, std::function<void()> beside = nullptr);
-	//! The device has packed the tree for itself alone
+	//! The device has packed a tree of its own
 	void NoteDeviceTree(idx_t boxes, const vibespatial::GpuTimes &times) {
 		index_dispatch->NoteDevice(boxes, times);
 	}
-	//! Counts memory that grew while probing
+	//! After Build(): what streams of the engine ask
+	void SetJoin(std::unique_ptr<vibespatial::JoinBuild> join_p) {
+		join = std::move(join_p);
+	}
+	vibespatial::JoinBuild &Join() {
+		return *join;
+	}
+	//! Accounts for memory that grew while probing
 	void CountMemory();
 
 	vibespatial::JoinIndex &Index() {
@@ -103,11 +110,12 @@ private:
 	RowFlags &matched;
 	optional_ptr<IndexDispatch> index_dispatch;
 	unique_ptr<vibespatial::JoinIndex> index;
+	std::unique_ptr<vibespatial::JoinBuild> join;
 	CountedMemory memory;
 	mutex memory_lock;
 };
 
-//! Some columns of rows of a build side, into chunks
+//! Gathers some columns of build rows into a chunk
 class BuildGather {
 public:
 	BuildGather(const TupleDataLayout &layout, vector<column_t> columns);

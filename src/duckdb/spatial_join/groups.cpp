@@ -343,7 +343,7 @@ void SpatialGroups::AddRest(SpatialBuild &build, const uint32_t *rows, idx_t cou
 	states.Update(arguments, HasGroups() ? groups : nullptr, count);
 }
 
-void SpatialGroups::AddCounted(SpatialBuild &build, const vector<uint64_t> &pairs) {
+void SpatialGroups::AddCounted(SpatialBuild &build, const std::vector<uint64_t> &pairs) {
 	DataChunk one;
 	if (!op.arguments.empty()) {
 		one.InitializeEmpty(op.argument_types);

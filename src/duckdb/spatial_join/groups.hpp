@@ -85,7 +85,7 @@ public:
 	void AddRest(DataChunk &input, const SelectionVector &rows, idx_t count);
 	void AddRest(SpatialBuild &build, const uint32_t *rows, idx_t count);
 	//! So many pairs for each row of a build side, where the probe side has no part in groups and arguments
-	void AddCounted(SpatialBuild &build, const vector<uint64_t> &pairs);
+	void AddCounted(SpatialBuild &build, const std::vector<uint64_t> &pairs);
 	void Combine(SpatialGroups &other);
 
 	idx_t Count() const {

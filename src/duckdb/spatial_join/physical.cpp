@@ -583,8 +583,7 @@ constexpr idx_t MAX_HELD_ROWS = DEFAULT_ROW_GROUP_SIZE;
 class SpatialJoinOperatorState : public CachingOperatorState {
 public:
 	SpatialJoinOperatorState(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : probe(context, op, op.sink_state->Cast<SpatialJoinGlobalSink>().threads),
-	      gather(*op.layout, op.right_columns) {
+	    : probe(context, op), gather(*op.layout, op.right_columns) {
 		if (op.has_aggregate) {
 			groups = make_uniq<SpatialGroups>(context, op);
 		}
@@ -593,8 +592,8 @@ public:
 	SpatialProbe probe;
 	BuildGather gather;
 	unique_ptr<SpatialGroups> groups;
-	//! Where the GPU looks for the pairs
-	unique_ptr<DeviceProbe> device;
+	//! Chunks are collected for the GPU
+	bool device = false;
 	bool in_chunk = false;
 	//! Rows that wait for the parts of the build side
 	unique_ptr<PartRows> part_rows;
@@ -642,7 +641,7 @@ public:
 	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
 		auto &global = op.sink_state->Cast<SpatialJoinGlobalSink>();
 		if (device) {
-			device->Finalize();
+			probe.EndCollecting();
 		}
 		// This thread has nothing left to scan, and time for what others have
 		Help(global);
@@ -791,18 +790,18 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	}
 	if (!state.device && !state.begun && global.device.IsActive() && !global.device.KindIsKnown()) {
 		state.probe.SetInput(input);
-		global.device.DecideKind(DeviceProbe::ArePoints(state.probe, input.size()));
+		global.device.DecideKind(state.probe.ArePoints());
 	}
 	if (!state.device && !state.begun && global.device.IsActive()) {
-		state.device = make_uniq<DeviceProbe>(context.client, *this, global.device);
+		state.device = true;
 	}
 	if (state.device) {
 		if (!state.begun) {
 			state.probe.SetInput(input);
-			state.device->Add(state.probe, input);
+			state.probe.Collect(*global.build);
 			state.begun = true;
 		}
-		while (state.in_chunk || state.device->NextChunk(state.probe)) {
+		while (state.in_chunk || state.probe.NextChunk()) {
 			state.in_chunk = ChunkJoin(*this, state.probe, state.gather, state.groups.get()).Next(chunk);
 			if (chunk.size() > 0) {
 				return OperatorResultType::HAVE_MORE_OUTPUT;
@@ -844,7 +843,6 @@ struct PartJoin {
 	SpatialJoinGlobalSink &sink;
 	const uint32_t part;
 	unique_ptr<SpatialBuild> build;
-	unique_ptr<DeviceBuild> device;
 	vibespatial::SharedWork work;
 	std::atomic<idx_t> next_chunk {0};
 	//! Threads that work on it (under the lock of the source)
@@ -858,7 +856,7 @@ public:
 
 	SpatialJoinGlobalSource(ClientContext &context, const PhysicalSpatialJoin &op)
 	    : context(context), op(op), sink(op.sink_state->Cast<SpatialJoinGlobalSink>()), threads(ThreadCount(context)),
-	      tiles(sink.device.Tiles().size()) {
+	      tiles(sink.device.TileCount()) {
 		if (sink.partitions) {
 			found.Resize(sink.partitions->probe_count);
 			unit_count = sink.partitions->grid.PartCount();
@@ -875,7 +873,7 @@ public:
 			phase = Phase(uint8_t(phase) + 1);
 			switch (phase) {
 			case Phase::TILES:
-				unit_count = sink.device.Tiles().size();
+				unit_count = sink.device.TileCount();
 				break;
 			case Phase::HELD:
 				if (sink.held) {
@@ -944,7 +942,7 @@ public:
 		if (!global.sink.partitions && global.tiles == 0 && !global.sink.held) {
 			return;
 		}
-		probe = make_uniq<SpatialProbe>(context, op, global.sink.threads);
+		probe = make_uniq<SpatialProbe>(context, op);
 		if (global.sink.held) {
 			global.sink.held->InitializeScanChunk(chunk);
 		}
@@ -963,9 +961,6 @@ public:
 	ColumnDataLocalScanState held_scan;
 	int64_t *numbers = nullptr;
 	shared_ptr<PartJoin> part;
-	//! Of a part, which it must not outlive
-	unique_ptr<DeviceTile> tile;
-	uint32_t tile_part = 0;
 	bool in_chunk = false;
 	// The unit at hand
 	bool busy = false;
@@ -1046,7 +1041,7 @@ private:
 			part.build = make_uniq<SpatialBuild>(global.context, op,
 			                                     std::move(sink.partitions->build_rows.Part(part.part)), sink.matched);
 			part.build->Build(parallel, sink.dispatch, sink.threads, rows->Count(), sink.device.IsActive());
-			part.device = sink.device.NewBuild(*part.build);
+			sink.device.SetPart(*part.build);
 			if (op.has_aggregate) {
 				lock_guard<mutex> guard(sink.lock);
 				sink.groups->NumberBuild(*part.build);
@@ -1058,23 +1053,10 @@ private:
 				return false;
 			}
 			local.probe->SetInput(local.chunk);
-			if (part.device && !sink.device.KindIsKnown()) {
-				sink.device.DecideKind(DeviceProbe::ArePoints(*local.probe, local.chunk.size()));
+			if (part.build->Join().OnDevice() && !sink.device.KindIsKnown()) {
+				sink.device.DecideKind(local.probe->ArePoints());
 			}
-			if (part.device && (sink.device.IsActive() || local.tile)) {
-				// A chunk at a time: all threads have one
-				if (!local.tile || local.tile_part != part.part) {
-					local.tile = make_uniq<DeviceTile>(global.context, op, sink.device, *part.device,
-					                                   vibespatial::GpuOutput::PAIRS);
-					local.tile_part = part.part;
-				}
-				local.tile->Run(local.chunk, local.probe->Geometries(), local.probe->Limits());
-				auto &tile = *local.tile;
-				local.probe->BeginPairs(*part.build, local.chunk, tile.ProbeRows().data(), tile.BuildRows().data(),
-				                        tile.BuildRows().size(), sink.partitions.get(), part.part);
-			} else {
-				local.probe->Begin(*part.build, sink.partitions.get(), part.part);
-			}
+			local.probe->Begin(*part.build, sink.partitions.get(), part.part);
 			part.build->CountMemory();
 			local.in_chunk = true;
 		}
@@ -1113,18 +1095,15 @@ private:
 		return false;
 	}
 
-	//! A tile that a thread had when its rows were at an end
+	//! A tile that was not emitted while the probe side passed
 	bool NextOfTile(DataChunk &result) {
-		auto &tile = sink.device.Tiles()[local.unit];
 		if (!local.in_chunk) {
-			if (local.position == 0) {
-				tile->Finish(nullptr);
+			if (local.position++ == 0) {
+				local.probe->Resume(*sink.build, local.unit);
 			}
-			if (local.position >= tile->ChunkCount()) {
-				tile.reset();
+			if (!local.probe->NextChunk()) {
 				return false;
 			}
-			tile->BeginChunk(*local.probe, local.position++);
 		}
 		local.in_chunk = ChunkJoin(op, *local.probe, local.gather, local.Groups()).Next(result);
 		return true;
@@ -1263,7 +1242,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 		}
 		auto last_part = std::move(local.part);
 		if (last_part) {
-			local.tile.reset();
+			local.probe->EndBuild();
 		}
 		auto guard = LockState(global);
 		if (last_part) {
@@ -1315,7 +1294,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
 				lock_guard<mutex> sink_guard(global.sink.lock);
 				global.sink.Add(*local.probe);
 				if (global.phase == Phase::TILES) {
-					local.probe = make_uniq<SpatialProbe>(context.client, *this, global.sink.threads); // counts anew
+					local.probe = make_uniq<SpatialProbe>(context.client, *this); // counts anew
 				}
 			}
 		}

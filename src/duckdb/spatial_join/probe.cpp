@@ -4,8 +4,11 @@
 
 namespace duckdb {
 
-SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads)
-    : probe_rows(STANDARD_VECTOR_SIZE), context(context), op(op), threads(threads),
+static_assert(vibespatial::JOIN_CHUNK_ROWS == STANDARD_VECTOR_SIZE, "the engine's chunks are chunks of DuckDB");
+
+SpatialProbe::SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op)
+    : probe_rows(STANDARD_VECTOR_SIZE), context(context), op(op),
+      one_is_enough(op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK),
       key_executor(context, op.probe_keys), residual_gather(*op.layout, op.residual_right),
       residual_sel(STANDARD_VECTOR_SIZE) {
 	vector<LogicalType> types;
@@ -34,19 +37,20 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 	UnifiedVectorFormat format;
 	keys.data[0].ToUnifiedFormat(count, format);
 	auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
-	tile_bytes = 0;
+	row_bytes = 0;
 	auto read = [&](idx_t i, idx_t at) {
-		tile[i].data = const_data_ptr_cast(geometries[at].GetData());
-		tile[i].size = static_cast<uint32_t>(geometries[at].GetSize()); // a string_t's own
-		tile_bytes += tile[i].size;
+		rows[i].data = const_data_ptr_cast(geometries[at].GetData());
+		rows[i].size = static_cast<uint32_t>(geometries[at].GetSize()); // a string_t's own
+		row_bytes += rows[i].size;
 	};
 	are_points = false;
+	has_nulls = false;
 	if (!format.sel->IsSet() && format.validity.AllValid()) {
 		vibespatial::PlainPoints points;
 		idx_t next = 0;
 		for (are_points = true; next < count && are_points; next++) {
 			read(next, next);
-			are_points = points.Read(tile[next], point_x[next], point_y[next]);
+			are_points = points.Read(rows[next], point_x[next], point_y[next]);
 		}
 		are_points = are_points && points.All();
 		for (; next < count; next++) {
@@ -58,7 +62,7 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 			if (format.validity.RowIsValid(at)) {
 				read(i, at);
 			} else {
-				tile[i].data = nullptr;
+				rows[i].data = nullptr;
 			}
 		}
 	}
@@ -74,88 +78,91 @@ void SpatialProbe::SetInput(DataChunk &chunk) {
 	memset(found, 0, sizeof(found));
 }
 
-void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
-	// The build side of another part may come to lie where the last one was
-	bool same = probe && part == part_p;
+bool SpatialProbe::ArePoints() {
+	if (!are_points) {
+		are_points = vibespatial::ReadPoints(rows, input->size(), point_x, point_y, has_nulls);
+	}
+	return are_points;
+}
+
+ChunkInput SpatialProbe::StreamInput() {
+	ChunkInput result(*input);
+	result.rows = rows;
+	result.count = input->size();
+	result.bytes = row_bytes;
+	result.limits = Limits();
+	result.x = are_points ? point_x : nullptr;
+	result.y = are_points ? point_y : nullptr;
+	result.has_nulls = has_nulls;
+	return result;
+}
+
+void SpatialProbe::EndBuild() {
+	if (stream) {
+		counts.Add(stream->Counts());
+		stream.reset();
+	}
+}
+
+void SpatialProbe::SetBuild(SpatialBuild &build_p, optional_ptr<const SpatialPartitions> partitions_p,
+                            uint32_t part_p) {
+	if (part != part_p) {
+		EndBuild();
+	}
 	build = build_p;
 	partitions = partitions_p;
 	part = part_p;
-	bool one_is_enough =
-	    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
-	if (!same) {
-		if (probe) {
-			counts.Add(probe->counts);
-			counts.Add(shares->Counts());
-		}
+	if (!stream) {
 		bool first_only = one_is_enough && !op.residual && !partitions;
-		probe = make_uniq<vibespatial::JoinProbe>(build->Index(), CancelPoll(context));
-		probe->SetOrdered(op.deterministic);
-		probe->SetFirstOnly(first_only);
-		shares = make_uniq<vibespatial::JoinShares>(
-		    build->Index(), CancelPoll(context),
-		    [&](const std::function<void(vibespatial::Parallel &)> &work) { threads.Run(work); });
-		shares->SetFirstOnly(first_only);
+		stream = make_uniq<vibespatial::JoinStream>(build->Join(), first_only);
 	}
+}
+
+void SpatialProbe::Begin(SpatialBuild &build_p, optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
+	SetBuild(build_p, partitions_p, part_p);
 	probed_rows += input->size();
-	auto done = one_is_enough ? found : nullptr;
-	if (threads.Count() > 1 && !op.deterministic && vibespatial::JoinShares::Pays(input->size(), tile_bytes)) {
-		source = Source::SHARES;
-		shares->Begin(tile, input->size(), Limits(), done);
-	} else {
-		source = Source::PROBE;
-		probe->Begin(tile, input->size(), Limits(), done, are_points ? point_x : nullptr,
-		             are_points ? point_y : nullptr);
+	if (build->Join().OnDevice()) {
+		ArePoints();
 	}
+	stream->Begin(StreamInput(), one_is_enough ? found : nullptr);
 }
 
-void SpatialProbe::BeginPairs(SpatialBuild &build_p, DataChunk &chunk, const uint32_t *probe_p,
-                              const uint32_t *build_rows_p, idx_t count,
-                              optional_ptr<const SpatialPartitions> partitions_p, uint32_t part_p) {
-	build = build_p;
-	input = chunk;
-	partitions = partitions_p;
-	part = part_p;
-	source = Source::KNOWN;
-	known_probe = probe_p;
-	known_build = build_rows_p;
-	known_count = count;
-	probed_rows += chunk.size();
+void SpatialProbe::Collect(SpatialBuild &build_p) {
+	SetBuild(build_p);
+	ArePoints();
+	stream->Collect(StreamInput());
+}
+
+void SpatialProbe::EndCollecting() {
+	stream->EndCollecting();
+}
+
+void SpatialProbe::Resume(SpatialBuild &build_p, idx_t left_tile) {
+	SetBuild(build_p);
+	stream->Resume(left_tile);
+}
+
+bool SpatialProbe::NextChunk() {
+	vibespatial::JoinChunk chunk;
+	if (!stream->NextChunk(chunk)) {
+		return false;
+	}
+	input = static_cast<TileChunks &>(*chunk.payload).Chunk(chunk.number);
+	probed_rows += chunk.count;
 	memset(found, 0, sizeof(found));
-}
-
-void SpatialProbe::BeginFound(SpatialBuild &build_p, DataChunk &chunk, const uint8_t *found_p) {
-	BeginPairs(build_p, chunk, nullptr, nullptr, 0);
-	for (idx_t i = 0; i < chunk.size(); i++) {
-		found[i] = found_p[i] != 0;
+	for (idx_t i = 0; chunk.found && i < chunk.count; i++) {
+		found[i] = chunk.found[i] != 0;
 		pairs += found[i];
 	}
+	return true;
 }
 
-idx_t SpatialProbe::NextCandidates() {
-	idx_t count;
-	switch (source) {
-	case Source::PROBE:
-		return probe->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
-	case Source::SHARES:
-		return shares->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
-	case Source::KNOWN:
-		break;
-	}
-	count = MinValue<idx_t>(known_count, STANDARD_VECTOR_SIZE);
-	memcpy(probe_rows.data(), known_probe, count * sizeof(uint32_t));
-	memcpy(build_rows, known_build, count * sizeof(uint32_t));
-	known_probe += count;
-	known_build += count;
-	known_count -= count;
-	return count;
-}
-
-//! A pair is found in every part that both its rows are in, and kept in one
+//! A pair is found in every part that has both its rows. One of these parts keeps it.
 idx_t SpatialProbe::KeepOwn(idx_t count) {
 	idx_t kept = 0;
 	for (idx_t i = 0; i < count; i++) {
 		auto row = probe_rows.get_index(i);
-		auto probe_reach = partitions->ProbeReach(tile[row], Limits() ? limits + row : nullptr);
+		auto probe_reach = partitions->ProbeReach(rows[row], Limits() ? limits + row : nullptr);
 		auto build_reach = partitions->BuildReach(build->Location(build_rows[i]));
 		if (partitions->grid.PartOf(probe_reach, build_reach) == part) {
 			probe_rows.set_index(kept, row);
@@ -184,7 +191,7 @@ idx_t SpatialProbe::ApplyResidual(idx_t count) {
 	return kept;
 }
 
-//! Adds the time until it goes to a sum
+//! Adds its lifetime to a sum
 class TimedScope {
 public:
 	explicit TimedScope(double &sum) : sum(sum), begin(std::chrono::steady_clock::now()) {
@@ -204,7 +211,7 @@ idx_t SpatialProbe::Next() {
 		if (context.IsInterrupted()) {
 			throw InterruptException();
 		}
-		idx_t count = NextCandidates();
+		idx_t count = stream->Next(probe_rows.data(), build_rows, STANDARD_VECTOR_SIZE);
 		if (count == 0) {
 			return 0;
 		}

@@ -7,30 +7,41 @@
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/spatial_join/build.hpp"
 #include "duckdb/spatial_join/partitions.hpp"
-#include "duckdb/support/task_parallel.hpp"
-#include "engine/join/shares.hpp"
+#include "duckdb/spatial_join/tile_chunks.hpp"
+#include "engine/join/session/stream.hpp"
 
 namespace duckdb {
 
-//! One thread's probes: the pairs of a chunk and a build side that meet the whole condition
+//! One thread's pairs: the keys of its chunks go into a stream of the engine, and batches of pairs that meet the whole condition
+//! come out, whichever engine has found them
 class SpatialProbe {
 public:
-	SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads);
+	SpatialProbe(ClientContext &context, const PhysicalSpatialJoin &op);
 
-	//! The keys of a chunk, to be probed or cut
+	//! Computes the keys of a chunk
 	void SetInput(DataChunk &input);
-	//! Probes with the chunk that was set. With partitions, `build` is one of them, and only its own pairs come.
+	//! Looks for the pairs of the chunk that was set. With partitions, `build` is one of them, and only pairs that belong to it come.
 	void Begin(SpatialBuild &build, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
-	//! Pairs of a chunk that are known already, but for the residual; or only which of its rows have one
-	void BeginPairs(SpatialBuild &build, DataChunk &chunk, const uint32_t *probe, const uint32_t *build_rows,
-	                idx_t count, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
-	void BeginFound(SpatialBuild &build, DataChunk &chunk, const uint8_t *found);
-	//! Are the geometries of the chunk that was set points, or hardly more? Too few for several threads to share it
+
+	//! Collects the chunk that was set for the device
+	void Collect(SpatialBuild &build);
+	//! The next chunk whose pairs are known becomes the input; false when there is none
+	bool NextChunk();
+	//! There are no more chunks to collect; the rest is left to the source
+	void EndCollecting();
+	//! Takes one of the tiles that threads have left to the source; NextChunk() has its chunks
+	void Resume(SpatialBuild &build, idx_t left_tile);
+	//! Lets go of a build side that may go before the probe does
+	void EndBuild();
+
+	//! Whether the chunk that was set is too little for several threads to share
 	bool IsLight() const {
-		return tile_bytes < vibespatial::join_tuning::BYTES_TO_SHARE;
+		return row_bytes < vibespatial::join_tuning::BYTES_TO_SHARE;
 	}
+	//! Whether all geometries of the chunk that was set are points or NULL
+	bool ArePoints();
 	const vibespatial::JoinRow *Geometries() const {
-		return tile;
+		return rows;
 	}
 	const double *Limits() const {
 		return op.probe_keys.size() > 1 ? limits : nullptr;
@@ -43,7 +54,7 @@ public:
 	//! The pairs of the last Next()
 	SelectionVector probe_rows;
 	uint32_t build_rows[STANDARD_VECTOR_SIZE];
-	//! Rows of the chunk that met something so far
+	//! Rows of the chunk that have had a pair so far
 	bool found[STANDARD_VECTOR_SIZE];
 
 	SpatialBuild &Build() {
@@ -52,12 +63,11 @@ public:
 	DataChunk &Input() {
 		return *input;
 	}
-	//! What all chunks so far came to
+	//! The totals of all chunks so far
 	void AddTo(vibespatial::JoinCounts &total) const {
 		total.Add(counts);
-		if (probe) {
-			total.Add(probe->counts);
-			total.Add(shares->Counts());
+		if (stream) {
+			total.Add(stream->Counts());
 		}
 	}
 	idx_t probed_rows = 0;
@@ -65,37 +75,32 @@ public:
 	double seconds = 0;
 
 private:
-	idx_t NextCandidates();
+	//! A stream over this build side, or this part of it
+	void SetBuild(SpatialBuild &build, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
+	ChunkInput StreamInput();
 	idx_t KeepOwn(idx_t count);
 	idx_t ApplyResidual(idx_t count);
 
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
-	TaskThreads &threads;
+	//! One pair decides about a row of the probe side
+	const bool one_is_enough;
 	optional_ptr<SpatialBuild> build;
 	optional_ptr<DataChunk> input;
 	ExpressionExecutor key_executor;
 	DataChunk keys;
-	vibespatial::JoinRow tile[STANDARD_VECTOR_SIZE];
-	size_t tile_bytes = 0;
-	//! Of the tile, where all of it are points
+	vibespatial::JoinRow rows[STANDARD_VECTOR_SIZE];
+	size_t row_bytes = 0;
+	//! The coordinates of the chunk, where all its rows are points or NULL
 	bool are_points = false;
+	bool has_nulls = false;
 	double point_x[STANDARD_VECTOR_SIZE];
 	double point_y[STANDARD_VECTOR_SIZE];
 	double limits[STANDARD_VECTOR_SIZE];
-	//! Of the current build: by this thread, or together with others
-	unique_ptr<vibespatial::JoinProbe> probe;
-	unique_ptr<vibespatial::JoinShares> shares;
-	//! Whom Next() asks
-	enum class Source : uint8_t { PROBE, SHARES, KNOWN };
-	Source source = Source::PROBE;
-	//! What is known already
-	const uint32_t *known_probe = nullptr;
-	const uint32_t *known_build = nullptr;
-	idx_t known_count = 0;
+	unique_ptr<vibespatial::JoinStream> stream;
 	optional_ptr<const SpatialPartitions> partitions;
 	uint32_t part = 0;
-	//! Of the builds before
+	//! Of the streams before this one
 	vibespatial::JoinCounts counts;
 
 	unique_ptr<ExpressionExecutor> residual_executor;

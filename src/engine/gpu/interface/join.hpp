@@ -2,7 +2,7 @@
 // engine/gpu/interface/join.hpp
 //
 // A spatial join on the GPU engine: its build side on the device, and tiles of the probe side that are held against it.
-// Promise: the pairs of engine/join/join.hpp; those that the device leaves open are for the CPU engine to decide.
+// Promise: the pairs of engine/join/probe.hpp; those that the device leaves open are for the CPU engine to decide.
 //===----------------------------------------------------------------------===//
 #pragma once
 

@@ -1,0 +1,49 @@
+//===----------------------------------------------------------------------===//
+// duckdb/spatial_join/tile_chunks.hpp
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/operators/counted_memory.hpp"
+#include "duckdb/spatial_join/kept_rows.hpp"
+#include "engine/join/session/host.hpp"
+
+namespace duckdb {
+
+//! A chunk of the probe side, as the engine takes it
+struct ChunkInput : vibespatial::JoinInput {
+	explicit ChunkInput(DataChunk &chunk) : chunk(chunk) {
+	}
+	DataChunk &chunk;
+};
+
+//! The columns of a tile's rows that are needed when their pairs are known. Counts the memory of the whole tile.
+class TileChunks : public vibespatial::TilePayload {
+public:
+	TileChunks(ClientContext &context, const vector<bool> &columns) : kept(context, columns), memory(context) {
+	}
+
+	//! The input is a ChunkInput
+	void Keep(const vibespatial::JoinInput &input, size_t begin, size_t count, size_t at) override {
+		kept.Add(static_cast<const ChunkInput &>(input).chunk, begin, count, at);
+	}
+	void Clear() override {
+		kept.Clear();
+	}
+	bool CountMemory(uint64_t tile_bytes) override {
+		//! DuckDB is asked for this much at a time
+		constexpr idx_t STEP = 256 << 10;
+		return memory.TryResize((kept.Bytes() + tile_bytes + STEP - 1) / STEP * STEP);
+	}
+	uint64_t CountedBytes() const override {
+		return memory.Size();
+	}
+	DataChunk &Chunk(idx_t number) {
+		return kept.Chunk(number);
+	}
+
+private:
+	KeptRows kept;
+	CountedMemory memory;
+};
+
+} // namespace duckdb

@@ -1,0 +1,154 @@
+#include "engine/join/session/tile_rows.hpp"
+
+#include "engine/relate/prepared.hpp"
+#include "geometry/error.hpp"
+
+namespace vibespatial {
+
+void TileRows::BeginPoints(vibe::Vec2 *memory, size_t capacity) {
+	kind = Kind::POINTS;
+	points = memory;
+	if (!memory) {
+		own_points.resize(capacity);
+		points = own_points.data();
+	}
+}
+
+void TileRows::BeginShapes(ShapeRows::Memory memory) {
+	kind = Kind::SHAPES;
+	shapes.Clear(std::move(memory));
+}
+
+void TileRows::Clear() {
+	kind = Kind::NONE;
+	count = 0;
+	shapes.Clear();
+	packed_wkb.clear();
+	bytes = 0;
+	limits.clear();
+	cpu_rows.clear();
+}
+
+void TileRows::AddPoints(const JoinInput &input, size_t begin, size_t end) {
+	vibe::Vec2 *to = points + count;
+	for (size_t i = begin; i < end; i++) {
+		*to++ = vibe::Vec2 {input.x[i], input.y[i]};
+	}
+	count += end - begin;
+}
+
+void TileRows::AddShape(const JoinRow &row) {
+	count++;
+	if (!row.data) {
+		shapes.AddNothing();
+		return;
+	}
+	if (ShapeRows::IsForDevice(row.data, row.size)) {
+		shapes.AddWkb(row.data, row.size);
+	} else {
+		shapes.AddPacked();
+		packed_wkb.emplace_back(reinterpret_cast<const char *>(row.data), row.size);
+	}
+	bytes += row.size;
+}
+
+void TileRows::AddLimits(const double *row_limits, size_t row_count) {
+	limits.insert(limits.end(), row_limits, row_limits + row_count);
+}
+
+void TileRows::MovePoints(vibe::Vec2 *memory) {
+	std::copy(points, points + count, memory);
+	points = memory;
+}
+
+size_t TileRows::OwnBytes() const {
+	size_t result = limits.capacity() * sizeof(double) + own_points.capacity() * sizeof(vibe::Vec2) + shapes.OwnBytes();
+	for (auto &wkb : packed_wkb) {
+		result += wkb.capacity();
+	}
+	return result;
+}
+
+JoinRow TileRows::Read(size_t row, PointBytes &buffer) const {
+	if (kind == Kind::SHAPES) {
+		auto &at = shapes.Rows()[row];
+		if (at.size != vibe::WkbRow::PACKED) {
+			return JoinRow {shapes.Wkb(row), at.size};
+		}
+		auto &wkb = packed_wkb[at.begin];
+		return JoinRow {reinterpret_cast<const uint8_t *>(wkb.data()), static_cast<uint32_t>(wkb.size())};
+	}
+	auto &point = points[row];
+	if (point.x != point.x) {
+		return JoinRow {nullptr, 0};
+	}
+	buffer = WritePoint(point);
+	return JoinRow {buffer.data(), static_cast<uint32_t>(buffer.size())};
+}
+
+void TileRows::PackShapes(const JoinSession &session, const JoinIndex &index) {
+	constexpr size_t ROWS_PER_PIECE = 128;
+	//! With fewer bytes one thread is done before another could help
+	constexpr size_t BYTES_TO_SHARE = 256 << 10;
+	auto &packed_rows = shapes.PackedRows();
+	if (packed_rows.empty()) {
+		return;
+	}
+	auto &pieces = shapes.packed;
+	pieces.clear();
+	pieces.resize((packed_rows.size() + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+	std::vector<std::vector<uint32_t>> for_cpu(pieces.size());
+	auto pack_some = [&](Parallel &parallel) {
+		parallel.For(pieces.size(), [&](size_t step) {
+			GeometryBatch batch;
+			Shape shape;
+			const size_t end = std::min(packed_rows.size(), (step + 1) * ROWS_PER_PIECE);
+			for (size_t i = step * ROWS_PER_PIECE; i < end; i++) {
+				PackShape(session, index, packed_rows[i], pieces[step], batch, shape, for_cpu[step]);
+			}
+		});
+	};
+	if (bytes >= BYTES_TO_SHARE) {
+		session.host.Run(pack_some);
+	} else {
+		Serial serial;
+		pack_some(serial);
+	}
+	cpu_rows.clear();
+	for (auto &rows : for_cpu) {
+		cpu_rows.insert(cpu_rows.end(), rows.begin(), rows.end());
+	}
+}
+
+void TileRows::PackShape(const JoinSession &session, const JoinIndex &index, size_t row, PackedShapes &packed,
+                         GeometryBatch &batch, Shape &shape, std::vector<uint32_t> &for_cpu) const {
+	PointBytes unused;
+	const auto wkb = Read(row, unused);
+	vibe::Box box;
+	const auto probe = index.ReadProbe(wkb, box);
+	auto &condition = session.condition;
+	const double part = !limits.empty()                               ? limits[row]
+	                    : condition.limit_from == JoinLimit::CONSTANT ? condition.limit
+	                                                                  : 0;
+	const double reach = condition.Effective(part);
+	if (probe == JoinIndex::ProbeRow::EMPTY) {
+		if (index.EmptyProbesMatter()) {
+			for_cpu.push_back(static_cast<uint32_t>(row));
+		}
+		packed.AddNothing();
+	} else if (!(reach > 0 ? vibe::Grow(box, reach) : box).Intersects(index.Bounds())) {
+		packed.AddNothing();
+	} else if (probe == JoinIndex::ProbeRow::BOX) {
+		packed.AddBox(box);
+	} else {
+		try {
+			BuildShape(wkb.data, wkb.size, batch, shape);
+			packed.Add(shape.View());
+		} catch (const GeometryError &) {
+			// Invalid, but an error only where a pair asks for it: the CPU finds out
+			packed.AddUnknown(box);
+		}
+	}
+}
+
+} // namespace vibespatial

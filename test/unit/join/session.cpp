@@ -1,0 +1,618 @@
+#include "engine/join/session/stream.hpp"
+
+#include "catch.hpp"
+
+#include "engine/relate/prepared.hpp"
+#include "geometry/wkb.hpp"
+#include "three_threads.hpp"
+#include "vibe/distance.h"
+#include "wkt_rows.hpp"
+
+#include <map>
+#include <random>
+#include <set>
+
+using namespace vibespatial;
+
+namespace {
+
+using Pair = std::pair<uint32_t, uint32_t>;
+
+//! Geometries on a small grid, with NULL, EMPTY and collections, which the device does not read, among them
+struct Rows {
+	std::vector<std::string> wkb;
+	JoinRows rows;
+	std::vector<double> limits;
+
+	Rows(uint32_t seed, size_t count, bool points) {
+		std::mt19937 random(seed);
+		auto number = [&](uint32_t most) { return std::to_string(random() % most); };
+		for (size_t i = 0; i < count; i++) {
+			limits.push_back(random() % 9 == 0 ? JoinCondition::NO_LIMIT : double(random() % 3));
+			const auto kind = points ? 0 : random() % 5;
+			const auto x = number(90), y = number(90), right = x + ".5", top = y + ".5";
+			wkb.emplace_back();
+			if (random() % 30 == 0) {
+				continue; // NULL
+			}
+			const auto point = "POINT (" + x + " " + y + ")";
+			const auto text = !points && random() % 30 == 0 ? "POLYGON EMPTY"
+			                  : kind == 0                   ? point
+			                  : kind == 1 ? "LINESTRING (" + x + " " + y + ", " + number(90) + " " + number(90) + ")"
+			                  : kind == 2 ? "GEOMETRYCOLLECTION (" + point + ")"
+			                              : "POLYGON ((" + x + " " + y + ", " + right + " " + y + ", " + right + " " +
+			                                    top + ", " + x + " " + y + "))";
+			GeometryBatch batch;
+			wkt_test::ReadWkt(text, batch);
+			wkb.back() = WriteWkb(batch, 0);
+		}
+		for (auto &bytes : wkb) {
+			auto data = reinterpret_cast<const uint8_t *>(bytes.data());
+			rows.push_back(JoinRow {bytes.empty() ? nullptr : data, static_cast<uint32_t>(bytes.size())});
+		}
+	}
+};
+
+std::set<Pair> AllPairs(const JoinCondition &condition, const Rows &probe, const Rows &build) {
+	auto read = [](const Rows &from) {
+		std::vector<Shape> shapes(from.rows.size());
+		GeometryBatch batch;
+		for (size_t i = 0; i < shapes.size(); i++) {
+			if (from.rows[i].data) {
+				BuildShape(from.rows[i].data, from.rows[i].size, batch, shapes[i]);
+			}
+		}
+		return shapes;
+	};
+	const auto left = read(probe), right = read(build);
+	std::set<Pair> result;
+	RelateScratch scratch;
+	for (uint32_t i = 0; i < left.size(); i++) {
+		for (uint32_t k = 0; k < right.size(); k++) {
+			if (!probe.rows[i].data || !build.rows[k].data) {
+				continue;
+			}
+			auto &a = left[i].View();
+			auto &b = right[k].View();
+			const bool empty = a.dimension < 0 || b.dimension < 0;
+			const auto &term = condition.any_of[0];
+			const bool holds = term.kind == JoinTerm::RELATE
+			                       ? Evaluate(term.predicate, a, b, scratch)
+			                       : !empty && vibe::ShapeDistance(a, b, -1) <= probe.limits[i] + build.limits[k];
+			if (holds) {
+				result.insert(Pair(i, k));
+			}
+		}
+	}
+	return result;
+}
+
+enum class Fault : uint8_t {
+	NONE,
+	OPEN,       // leaves pairs and rows to the CPU
+	NO_ROOM,    // has memory for few rows at a time
+	NEVER_ROOM, // has memory for none
+	BEGIN,      // fails at the start of a tile
+	FINISH,     // fails at the end of the second tile
+	NEW_TILE,   // fails before the first
+	UPLOAD,     // fails with the rows of the build side
+	UPLOAD_ROOM // has no memory for them
+};
+
+//! A device that finds its pairs with a probe of the CPU
+struct FakeDevice : GpuEngine {
+	struct Build : GpuBuild {
+		explicit Build(FakeDevice &device) : device(device) {
+		}
+		bool HasRows() const override {
+			return has_rows;
+		}
+		bool HasCells() const override {
+			return has_cells;
+		}
+		void SetRows(const GpuRows &, Parallel &, GpuTimes &) override {
+			device.uploads++;
+			if (device.fault == Fault::UPLOAD) {
+				throw GpuError("upload");
+			}
+			if (device.fault == Fault::UPLOAD_ROOM) {
+				throw GpuMemoryError("upload");
+			}
+			has_rows = true;
+		}
+		void SetCells(const CellIndex::Pieces &, size_t, Parallel &) override {
+			device.uploads++;
+			has_cells = true;
+		}
+		uint64_t Bytes() const override {
+			return 0;
+		}
+		FakeDevice &device;
+		std::atomic<bool> has_rows {false};
+		std::atomic<bool> has_cells {false};
+	};
+
+	struct OneTile : GpuTile {
+		explicit OneTile(FakeDevice &device) : device(device) {
+		}
+		vibe::Vec2 *Points(size_t capacity) override {
+			points.resize(capacity);
+			return points.data();
+		}
+		uint8_t *Block(size_t number) override {
+			auto &block = blocks[number];
+			block.resize(ShapeRows::BLOCK_BYTES);
+			return block.data();
+		}
+		uint64_t HostBytes() const override {
+			return 1000;
+		}
+		void Begin(const GpuTileInput &begun) override {
+			input = begun;
+			device.begun++;
+			if (device.fault == Fault::BEGIN) {
+				throw GpuError("begin");
+			}
+		}
+		const GpuTileResult &Finish() override;
+
+		FakeDevice &device;
+		std::vector<vibe::Vec2> points;
+		std::map<size_t, std::vector<uint8_t>> blocks;
+		GpuTileInput input;
+		GpuTileResult result;
+		std::vector<uint32_t> probe, build, open_probe, open_build, left, counts;
+		std::vector<uint8_t> found;
+	};
+
+	explicit FakeDevice(JoinIndex &index, Fault fault) : index(index), fault(fault) {
+	}
+	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override {
+		return kept.count(key) ? kept[key] : nullptr;
+	}
+	std::shared_ptr<GpuBuild> NewBuild() override {
+		return std::make_shared<Build>(*this);
+	}
+	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override {
+		kept[key] = build;
+	}
+	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &, const JoinCondition &) override {
+		if (fault == Fault::NEW_TILE) {
+			throw GpuError("new tile");
+		}
+		return std::make_unique<OneTile>(*this);
+	}
+
+	// What a join does not ask for
+	bool WaitForDevice(double, std::string &) override {
+		return true;
+	}
+	GpuDevice Device() override {
+		return {};
+	}
+	std::vector<GpuComponent> Components() override {
+		return {};
+	}
+	void Configure(const GpuOptions &) override {
+	}
+	void Request(const std::vector<std::string> &, const std::string &, bool) override {
+	}
+	std::vector<std::string> EnsureWarm(const std::vector<std::string> &, double) override {
+		return {};
+	}
+	std::vector<KernelStatus> Status() override {
+		return {};
+	}
+	std::vector<GpuMemoryRow> Memory() override {
+		return {};
+	}
+	uint64_t MemoryLimit() override {
+		return 0;
+	}
+	void Quiesce(double) override {
+	}
+	std::vector<GpuStep> Steps() override {
+		return {};
+	}
+	void AddStep(const GpuStep &) override {
+	}
+	void ReadShapes(const ShapeRows &, PackedShapes &, std::vector<uint32_t> &) override {
+	}
+	PackedBoxes PackBoxes(const vibe::Box *, size_t, Parallel &, GpuTimes &) override {
+		return {};
+	}
+	std::unique_ptr<GpuPoints> KnnPoints(const float *, const UninitializedVector<uint32_t> &,
+	                                     const UninitializedVector<double> &, Parallel &, GpuTimes &) override {
+		return nullptr;
+	}
+	std::unique_ptr<GpuBulk> NewBulk(const BulkTask &) override;
+	void UniteNet(const OverlayNet &, Parallel &, UnitedNet &, GpuTimes &) override {
+	}
+	std::vector<std::string> SelfTest() override {
+		return {};
+	}
+
+	JoinIndex &index;
+	const Fault fault;
+	std::map<BuildKey, std::shared_ptr<GpuBuild>> kept;
+	std::atomic<size_t> uploads {0};
+	std::atomic<size_t> begun {0};
+	std::atomic<size_t> finished {0};
+};
+
+const GpuTileResult &FakeDevice::OneTile::Finish() {
+	constexpr size_t ROOM = 600;
+	if (device.fault == Fault::NEVER_ROOM || (device.fault == Fault::NO_ROOM && input.count > ROOM)) {
+		throw GpuMemoryError("no room");
+	}
+	if (device.fault == Fault::FINISH && ++device.finished > 1) {
+		throw GpuError("finish");
+	}
+	for (auto list : {&probe, &build, &open_probe, &open_build, &left}) {
+		list->clear();
+	}
+	counts.assign(input.output == GpuOutput::COUNTS ? device.index.RowCount() : 0, 0);
+	found.assign(input.output == GpuOutput::FOUND ? input.count : 0, 0);
+	std::vector<vibe::ShapeView> packed;
+	for (size_t piece = 0; input.shapes && piece < input.shapes->packed.size(); piece++) {
+		auto &views = input.shapes->packed[piece].views;
+		packed.insert(packed.end(), views.begin(), views.end());
+	}
+	JoinProbe prober(device.index, [] {});
+	for (auto row = static_cast<uint32_t>(input.first); row < input.first + input.count; row++) {
+		PointBytes buffer;
+		JoinRow wkb {nullptr, 0};
+		if (!input.shapes) {
+			buffer = WritePoint(points[row]);
+			wkb = points[row].x == points[row].x ? JoinRow {buffer.data(), sizeof(buffer)} : wkb;
+		} else if (input.shapes->Rows()[row].size == vibe::WkbRow::PACKED) {
+			if (packed[input.shapes->Rows()[row].begin].dimension >= 0) {
+				left.push_back(row);
+			}
+		} else if (device.fault == Fault::OPEN && row % 11 == 0) {
+			left.push_back(row);
+		} else {
+			wkb = JoinRow {input.shapes->Wkb(row), input.shapes->Rows()[row].size};
+		}
+		prober.Begin(&wkb, 1, input.limits ? input.limits + row : nullptr, nullptr);
+		uint32_t probe_row, build_row;
+		bool leaves_open = device.fault == Fault::OPEN && row % 3 == 0 && wkb.data;
+		while (prober.Next(&probe_row, &build_row, 1) > 0) {
+			if (leaves_open) {
+				open_probe.push_back(row);
+				open_build.push_back(build_row);
+			} else if (input.output == GpuOutput::PAIRS) {
+				probe.push_back(row);
+				build.push_back(build_row);
+			} else if (input.output == GpuOutput::COUNTS) {
+				counts[build_row]++;
+			} else {
+				found[row - input.first] = 1;
+			}
+		}
+		if (leaves_open && (open_probe.empty() || open_probe.back() != row)) {
+			open_probe.push_back(row); // not a pair
+			open_build.push_back(1);
+		}
+	}
+	result = GpuTileResult {};
+	result.probe = probe.data();
+	result.build = build.data();
+	result.pairs = probe.size();
+	result.open_probe = open_probe.data();
+	result.open_build = open_build.data();
+	result.open = open_probe.size();
+	result.left = left.data();
+	result.left_count = left.size();
+	result.counts = counts.empty() ? nullptr : counts.data();
+	result.found = found.empty() ? nullptr : found.data();
+	return result;
+}
+
+std::unique_ptr<GpuBulk> FakeDevice::NewBulk(const BulkTask &) {
+	throw GpuError("not in a join");
+}
+
+struct NumberedInput : JoinInput {
+	uint32_t first = 0;
+};
+
+//! Keeps the number of each row
+struct NumberPayload : TilePayload {
+	explicit NumberPayload(bool has_memory) : has_memory(has_memory) {
+	}
+	void Keep(const JoinInput &input, size_t begin, size_t count, size_t at) override {
+		CHECK(at == numbers.size());
+		for (size_t i = 0; i < count; i++) {
+			numbers.push_back(static_cast<uint32_t>(static_cast<const NumberedInput &>(input).first + begin + i));
+		}
+	}
+	void Clear() override {
+		numbers.clear();
+	}
+	bool CountMemory(uint64_t) override {
+		return has_memory;
+	}
+	uint64_t CountedBytes() const override {
+		return 1;
+	}
+	const bool has_memory;
+	std::vector<uint32_t> numbers;
+};
+
+struct TestHost : JoinHost {
+	void Poll() override {
+		if (is_cancelled) {
+			throw std::runtime_error("cancelled");
+		}
+	}
+	size_t Threads() const override {
+		return 3;
+	}
+	void Run(const std::function<void(Parallel &)> &work) override {
+		ThreeThreads threads;
+		work(threads);
+	}
+	void Invite(const std::shared_ptr<SharedWork> &) override {
+	}
+	std::unique_ptr<TilePayload> NewPayload() override {
+		return std::make_unique<NumberPayload>(has_memory);
+	}
+	bool DeviceIsStarting() override {
+		return is_starting;
+	}
+	void WaitForDevice() override {
+		is_starting = false;
+	}
+	void DeviceFailed(const std::string &reason) override {
+		failures++;
+		if (needs_device) {
+			throw std::runtime_error("the device is needed: " + reason);
+		}
+	}
+	bool is_cancelled = false;
+	bool has_memory = true;
+	bool is_starting = false;
+	bool needs_device = false;
+	size_t failures = 0;
+};
+
+struct Answer {
+	std::set<Pair> pairs;
+	std::vector<uint64_t> counts;
+	std::set<uint32_t> found;
+	JoinReport report;
+};
+
+struct Case {
+	bool points = false;
+	bool limits = false;
+	bool ordered = false;
+	Fault fault = Fault::NONE;
+	JoinOutput output = JoinOutput::PAIRS;
+};
+
+class Join {
+public:
+	Join(const Case &of, size_t probe_rows = 6000) : of(of), probe(17, probe_rows, of.points), build(23, 300, false) {
+		condition.any_of = {JoinTerm {JoinTerm::RELATE, vibe::PREDICATE_INTERSECTS, false}};
+		if (of.limits) {
+			condition.any_of[0].kind = JoinTerm::DISTANCE;
+			condition.limit_from = JoinLimit::SUM;
+		}
+		index = std::make_unique<JoinIndex>(condition, build.rows, of.limits ? build.limits : std::vector<double>());
+		index->KeepForDevice();
+		Serial serial;
+		index->Build(serial);
+		device = std::make_unique<FakeDevice>(*index, of.fault);
+	}
+
+	//! Chunk by chunk, on the device or not
+	Answer RunChunks(bool on_device) {
+		JoinSession session(host, condition, of.output, of.ordered);
+		if (on_device) {
+			session.UseDevice(device.get(), build.rows.size());
+		}
+		auto joined = session.NewBuild(*index, on_device, [](const UploadReport &) {});
+		JoinStream stream(*joined);
+		Answer answer;
+		for (uint32_t first = 0; first < probe.rows.size(); first += JOIN_CHUNK_ROWS) {
+			auto input = Input(first);
+			stream.Begin(input);
+			std::vector<uint32_t> numbers(input.count);
+			for (size_t i = 0; i < input.count; i++) {
+				numbers[i] = first + static_cast<uint32_t>(i);
+			}
+			ReadPairs(stream, numbers.data(), answer);
+		}
+		answer.report = session.Report();
+		return answer;
+	}
+
+	//! All chunks in tiles. The first stream ends with tiles that were not emitted; the second one resumes them.
+	Answer RunTiles() {
+		JoinSession session(host, condition, of.output, of.ordered);
+		session.UseDevice(device.get(), build.rows.size());
+		auto joined = session.NewBuild(*index, true, [](const UploadReport &) {});
+		Answer answer;
+		{
+			JoinStream stream(*joined);
+			for (uint32_t first = 0; first < probe.rows.size(); first += JOIN_CHUNK_ROWS) {
+				stream.Collect(Input(first));
+				Emit(stream, answer);
+			}
+			stream.EndCollecting();
+		}
+		JoinStream rest(*joined);
+		for (size_t i = 0; i < session.LeftTiles(); i++) {
+			rest.Resume(i);
+			Emit(rest, answer);
+		}
+		answer.counts = session.Counts();
+		answer.report = session.Report();
+		if (of.output != JoinOutput::COUNTS) {
+			CHECK(emitted_rows == probe.rows.size());
+		}
+		return answer;
+	}
+
+	void Check(const Answer &answer) const {
+		const auto expected = AllPairs(condition, probe, build);
+		CHECK(expected.size() > 100);
+		std::set<uint32_t> found;
+		std::vector<uint64_t> counts(build.rows.size());
+		for (auto &pair : expected) {
+			found.insert(pair.first);
+			counts[pair.second]++;
+		}
+		switch (of.output) {
+		case JoinOutput::PAIRS:
+			CHECK((answer.pairs == expected));
+			break;
+		case JoinOutput::COUNTS:
+			CHECK((answer.counts == counts));
+			break;
+		case JoinOutput::FOUND:
+			CHECK((answer.found == found));
+			break;
+		}
+	}
+
+	const Case of;
+	Rows probe;
+	Rows build;
+	JoinCondition condition;
+	std::unique_ptr<JoinIndex> index;
+	std::unique_ptr<FakeDevice> device;
+	TestHost host;
+
+private:
+	NumberedInput Input(uint32_t first) {
+		NumberedInput input;
+		input.first = first;
+		input.rows = probe.rows.data() + first;
+		input.count = std::min<size_t>(JOIN_CHUNK_ROWS, probe.rows.size() - first);
+		input.limits = of.limits ? probe.limits.data() + first : nullptr;
+		for (size_t i = 0; i < input.count; i++) {
+			input.bytes += input.rows[i].size;
+		}
+		x.resize(JOIN_CHUNK_ROWS);
+		y.resize(JOIN_CHUNK_ROWS);
+		if (ReadPoints(input.rows, input.count, x.data(), y.data(), input.has_nulls)) {
+			input.x = x.data();
+			input.y = y.data();
+		}
+		CHECK((input.x != nullptr) == of.points);
+		return input;
+	}
+	void Emit(JoinStream &stream, Answer &answer) {
+		JoinChunk chunk;
+		while (stream.NextChunk(chunk)) {
+			auto numbers = static_cast<NumberPayload &>(*chunk.payload).numbers.data() + chunk.number * JOIN_CHUNK_ROWS;
+			emitted_rows += chunk.count;
+			for (size_t i = 0; chunk.found && i < chunk.count; i++) {
+				if (chunk.found[i]) {
+					answer.found.insert(numbers[i]);
+				}
+			}
+			ReadPairs(stream, numbers, answer);
+		}
+	}
+	void ReadPairs(JoinStream &stream, const uint32_t *numbers, Answer &answer) {
+		uint32_t left[50], right[50];
+		while (auto count = stream.Next(left, right, 50)) {
+			for (size_t i = 0; i < count; i++) {
+				const Pair pair(numbers[left[i]], right[i]);
+				CHECK((!of.ordered || answer.pairs.empty() || *answer.pairs.rbegin() < pair));
+				CHECK(answer.pairs.insert(pair).second);
+			}
+		}
+	}
+	std::vector<double> x;
+	std::vector<double> y;
+	size_t emitted_rows = 0;
+};
+
+} // namespace
+
+TEST_CASE("A stream finds all pairs of a chunk, on the CPU and on the device", "[join]") {
+	for (bool points : {false, true}) {
+		for (bool limits : {false, true}) {
+			for (bool ordered : {false, true}) {
+				Join join(Case {points, limits, ordered});
+				join.Check(join.RunChunks(false));
+				CHECK(join.device->begun == 0);
+				join.Check(join.RunChunks(true));
+				CHECK(join.device->begun == 3);
+			}
+		}
+	}
+}
+
+TEST_CASE("Tiles have the same pairs, counts and flags, whatever the device leaves open or fails to do", "[join]") {
+	for (auto fault : {Fault::NONE, Fault::OPEN, Fault::NO_ROOM, Fault::NEVER_ROOM, Fault::BEGIN, Fault::FINISH,
+	                   Fault::NEW_TILE, Fault::UPLOAD, Fault::UPLOAD_ROOM}) {
+		for (auto output : {JoinOutput::PAIRS, JoinOutput::COUNTS, JoinOutput::FOUND}) {
+			for (bool points : {false, true}) {
+				const bool ordered = fault == Fault::OPEN || fault == Fault::FINISH;
+				Join join(Case {points, points, ordered, fault, output});
+				const auto answer = join.RunTiles();
+				join.Check(answer);
+				auto &report = answer.report;
+				const bool failed = fault >= Fault::BEGIN && fault != Fault::UPLOAD_ROOM;
+				CHECK(join.host.failures == (failed ? 1 : 0));
+				CHECK(report.failure.empty() == !failed);
+				CHECK((report.open_pairs > 0) == (fault == Fault::OPEN));
+				CHECK((report.tiles_on_cpu > 0) == (fault == Fault::NEVER_ROOM || fault == Fault::UPLOAD_ROOM));
+				if (fault == Fault::NONE || fault == Fault::OPEN || fault == Fault::NO_ROOM) {
+					CHECK(report.rows == join.probe.rows.size());
+				}
+				CHECK((fault == Fault::NO_ROOM ? report.tiles > 4 : true));
+			}
+		}
+	}
+}
+
+TEST_CASE("A join without a device for its tiles goes on with the CPU, or ends where that is not allowed", "[join]") {
+	Join join(Case {false, false, false, Fault::FINISH}, 60000);
+	join.Check(join.RunTiles());
+	CHECK(join.host.failures > 0);
+	Join strict(Case {false, false, false, Fault::FINISH}, 60000);
+	strict.host.needs_device = true;
+	CHECK_THROWS_WITH(strict.RunTiles(), "the device is needed: finish");
+	Join cancelled(Case {false, false, false, Fault::NO_ROOM});
+	cancelled.host.is_cancelled = true;
+	CHECK_THROWS_WITH(cancelled.RunTiles(), "cancelled");
+}
+
+TEST_CASE("Tiles wait for a device that is starting, and are small where there is no memory", "[join]") {
+	for (auto output : {JoinOutput::PAIRS, JoinOutput::FOUND}) {
+		for (bool points : {false, true}) {
+			Join late(Case {points, false, false, Fault::NONE, output}, 40000);
+			late.host.is_starting = true;
+			late.Check(late.RunTiles());
+			Join small(Case {points, false, false, Fault::NONE, output});
+			small.host.has_memory = false;
+			const auto answer = small.RunTiles();
+			small.Check(answer);
+			CHECK(answer.report.tiles > 1);
+		}
+	}
+}
+
+TEST_CASE("A build side that is on the device is not uploaded again", "[join]") {
+	Join join(Case {});
+	CHECK_FALSE(join.RunTiles().report.was_resident);
+	CHECK(join.device->uploads == 1);
+	CHECK(join.RunChunks(true).report.was_resident);
+	CHECK(join.device->uploads == 1);
+	// One byte of one row is enough
+	for (auto &bytes : join.build.wkb) {
+		if (!bytes.empty()) {
+			bytes.back() ^= 1;
+			break;
+		}
+	}
+	CHECK_FALSE(join.RunChunks(true).report.was_resident);
+	CHECK(join.device->uploads == 2);
+}
