@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # or it only hands geometries to the engine and back, by ways that the other tests take with every version.
 ONCE = [
     # no DuckDB
-    "test_generators.py", "test_nvrtc.py", "test_orient2d.py", "test_precompiler.py", "test_relate_oracle.py", "test_wkb_fuzz.py",
+    "test_checks.py", "test_generators.py", "test_nvrtc.py", "test_orient2d.py", "test_precompiler.py", "test_relate_oracle.py",
+    "test_wkb_fuzz.py",
     # what the engine answers, against oracles
     "test_buffer.py", "test_distance.py", "test_overlay_cases.py", "test_overlay_shapely.py", "test_relate_exact.py",
     "test_relate_shapely.py",
