@@ -6,6 +6,7 @@ usage: check_tests.py
 A source outside src/duckdb has one where
   - test/unit/<room>/<name>.cpp is there for src/.../<room>/<name>.cpp, or
   - a unit test includes its header, or
+  - it is a part of a source of the same folder that has one: that source includes its header, or it implements that header, or
   - TESTED_BY names the tests of the file or of its folder, with the reason why it has none of its own.
 A source of src/duckdb that registers functions has one where a SQL or Python test calls each of them; the others are part of an
 operator or of the shared support, and TESTED_BY names the tests of their folder. A kernel has one where a unit test includes it.
@@ -26,7 +27,6 @@ TESTED_BY = {
     "engine/common/uninitialized.cpp": (["test/unit/geometry/geometry_batch.cpp"], "an allocator: used by everything"),
     "engine/gpu/runtime/runtime.cpp": (["test/python/test_gpu_runtime.py"], "opens a library: needs a process of its own"),
     "engine/input/condition.cpp": (["test/unit/join/join.cpp"], "a part of a join's input"),
-    "engine/overlay/rings.cpp": (["test/unit/overlay/overlay.cpp"], "the last step of an overlay"),
     "engine/shape/edge_set.cpp": (["test/unit/shape/shape.cpp", "test/unit/measure/distance.cpp"], "a view of a shape"),
     "gpu_plugin/compile": (["test/python/test_precompiler.py", "test/python/test_gpu_runtime.py"], "compiles in processes of its own"),
     "gpu_plugin/device": (["test/unit/gpu/device.cpp", "test/unit/gpu/device_join.cpp", "test/unit/gpu/device_overlay.cpp"],
@@ -67,14 +67,35 @@ def entry(name):
     return None
 
 
+def with_parts(headers):
+    """Those headers, of sources with a test of their own, and those that they or their sources include from the same folder"""
+    headers = set(headers)
+    for path in SOURCE.rglob("*.cpp"):
+        if (ROOT / "test" / "unit" / path.parent.name / path.name).exists():
+            headers.add(path.with_suffix(".hpp").relative_to(SOURCE).as_posix())
+    pending = list(headers)
+    while pending:
+        header = SOURCE / pending.pop()
+        for path in (header, header.with_suffix(".cpp")):
+            for name in re.findall(r'#include "([^"]+)"', path.read_text()) if path.is_file() else []:
+                if (SOURCE / name).parent == header.parent and name not in headers:
+                    headers.add(name)
+                    pending.append(name)
+    return headers
+
+
 def missing(path, text, headers, calls):
     """What a source lacks to have a test of its own; None where it has one"""
     name = path.relative_to(SOURCE)
     if name.parts[0] != "duckdb":
-        room = path.parent.name
-        if (ROOT / "test" / "unit" / room / path.name).exists() or name.with_suffix(".hpp").as_posix() in headers:
+        # Without a header of its own it implements the first that it includes
+        first = re.search(r'#include "([^"]+)"', text)
+        implemented = name.with_suffix(".hpp").as_posix()
+        if not (SOURCE / implemented).exists() and first and (SOURCE / first[1]).parent == path.parent:
+            implemented = first[1]
+        if implemented in headers:
             return None
-        return f"no test/unit/{room}/{path.name}, and no unit test includes its header"
+        return f"no test/unit/{path.parent.name}/{path.name}, and no unit test includes its header"
     functions = REGISTERED.findall(text)
     for function in functions:
         own = "vibe_" + re.sub("^(st|vibe)_", "", function.lower())
@@ -84,7 +105,7 @@ def missing(path, text, headers, calls):
 
 
 def main():
-    headers = included(texts("test/unit", ".cpp", ".hpp"))
+    headers = with_parts(included(texts("test/unit", ".cpp", ".hpp")))
     calls = "\n".join([*texts("test/sql", ".test").values(), *texts("test/python", ".py").values()]).lower()
     problems, used, count = [], set(), 0
     for path, text in texts("src", ".cpp", ".c").items():
