@@ -28,8 +28,12 @@ extension: ## build the extension alone, for the first version of DuckDB or for 
 	@$(BUILD_ONE) extension
 
 .PHONY: test
-test: all ## run all tests: unit, SQL, Python and the Python package, with every version of DuckDB or with DUCKDB=2.0.0
-	@$(TEST) unit sql python package
+test: all ## check the sources and run all tests: unit, SQL, Python and the Python package, with every version of DuckDB or with DUCKDB=2.0.0
+	@$(TEST) check unit sql python package
+
+.PHONY: check
+check: ## check the sources: format, layers, a test for each, sizes, links of the docs, clang-tidy on what differs from main
+	@$(TEST) check
 
 .PHONY: unit
 unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
@@ -96,12 +100,16 @@ bench-gpu: extension ## run the benchmark of joins and unions on the GPU beside 
 bench-bundle: all ## pack that benchmark, the peers and the data for a machine without a network (ARGS="--only ours" goes to it)
 	@python3 scripts/bench_bundle.py --platform $(PLATFORM) --build $(BUILD) $(ARGS)
 
+.PHONY: functions
+functions: extension ## write the lists of functions in docs and README from the extension (ARGS="--release 0.2.0": the released list, too)
+	@python=$$($(FETCH) python) && $$python scripts/functions.py $(EXTENSION) $(ARGS)
+
 .PHONY: format
 format: ## format the C++ sources
 	@scripts/format.sh
 
 .PHONY: lint
-lint: ## check the format of the C++ sources and analyse them
+lint: ## analyse all C++ sources with clang-tidy (minutes; make check takes those that differ from main)
 	@scripts/lint.sh
 
 .PHONY: clean

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the test suites of a build and ends with one line that sums them up.
 
-usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [unit] [sql] [python] [package] [-- PYTEST_ARGUMENT...]
+usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [check] [unit] [sql] [python] [package] [-- PYTEST_ARGUMENT...]
 
-Unit tests run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
+Checks and unit tests run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
 """
 import os
 import pathlib
@@ -20,14 +20,24 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # or it only hands geometries to the engine and back, by ways that the other tests take with every version.
 ONCE = [
     # no DuckDB
-    "test_generators.py", "test_nvrtc.py", "test_orient2d.py", "test_precompiler.py", "test_relate_oracle.py", "test_wkb_fuzz.py",
+    "test_checks.py", "test_generators.py", "test_nvrtc.py", "test_orient2d.py", "test_precompiler.py", "test_relate_oracle.py",
+    "test_wkb_fuzz.py",
     # what the engine answers, against oracles
     "test_buffer.py", "test_distance.py", "test_overlay_cases.py", "test_overlay_shapely.py", "test_relate_exact.py",
     "test_relate_shapely.py",
 ]
 
+# What is checked of the sources themselves; needs no build
+CHECKS = {
+    "format": ["scripts/format.sh", "--check"],
+    "layers": [sys.executable, "scripts/check_layers.py"],
+    "tests": [sys.executable, "scripts/check_tests.py"],
+    "sizes": [sys.executable, "scripts/check_sizes.py"],
+    "links": [sys.executable, "scripts/check_links.py"],
+    "clang-tidy": ["scripts/lint.sh", "--changed"],
+}
 
-SUITES = ["unit", "sql", "python", "package"]
+SUITES = ["check", "unit", "sql", "python", "package"]
 
 
 def stream(command, **options):
@@ -39,6 +49,22 @@ def stream(command, **options):
             print(line, end="", flush=True)
             lines.append(line)
     return process.returncode, "".join(lines)
+
+
+def check():
+    """Counts checks; one that says it is skipped, for lack of a tool, counts as that."""
+    status = passed = failed = skipped = 0
+    for name, command in CHECKS.items():
+        print(f"{name}:", flush=True)
+        ended, output = stream(command)
+        status = status or ended
+        if ended:
+            failed += 1
+        elif ": skipped, " in output:
+            skipped += 1
+        else:
+            passed += 1
+    return status, passed, failed, skipped
 
 
 def unit(build):
@@ -123,6 +149,8 @@ def parsed(words):
 def main():
     build, versions, suites, arguments = parsed(sys.argv[1:])
     runs = []
+    if "check" in suites:
+        runs.append(("check", check))
     if "unit" in suites:
         runs.append(("unit", lambda: unit(build)))
     for version in versions:

@@ -18,20 +18,8 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterSettings(loader);
 	RegisterCasts(loader);
 
-	// Scalar functions
-	RegisterConstructors(loader);
-	RegisterFormats(loader);
-	RegisterNative(loader);
-	RegisterAccessors(loader);
-	RegisterMeasures(loader);
-	RegisterValidity(loader);
-	RegisterConstructive(loader);
-	RegisterOverlay(loader);
-	RegisterPredicates(loader);
-	RegisterVersion(loader);
-
-	// Aggregates
-	RegisterAggregates(loader);
+	// Scalar functions and aggregates
+	RegisterFunctions(loader);
 
 	// Table functions
 	RegisterKnn(loader);

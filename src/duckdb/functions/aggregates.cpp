@@ -1,5 +1,3 @@
-#include "duckdb/functions/functions.hpp"
-
 #include "duckdb/expressions/aggregate_names.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/support/crs.hpp"

@@ -1,5 +1,3 @@
-#include "duckdb/functions/functions.hpp"
-
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"

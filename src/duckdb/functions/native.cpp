@@ -5,7 +5,6 @@
 #include "duckdb/common/types/geometry_crs.hpp"
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/support/function_builder.hpp"
-#include "duckdb/functions/functions.hpp"
 #include "duckdb/planner/expression/bound_function_expression.hpp"
 
 namespace duckdb {

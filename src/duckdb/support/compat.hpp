@@ -827,8 +827,8 @@ struct FieldLimit {
 };
 
 //! A filter of one column, a struct, that need not be run for the rows to be right: all limits are kept
-inline unique_ptr<TableFilter> MakeOptionalFilter(ClientContext &context, const vector<FieldLimit> &limits,
-                                                  const LogicalType &type) {
+inline unique_ptr<TableFilter> MakeOptionalFilter([[maybe_unused]] ClientContext &context,
+                                                  const vector<FieldLimit> &limits, const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	unique_ptr<Expression> all;
 	for (auto &limit : limits) {
