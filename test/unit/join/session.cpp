@@ -18,7 +18,26 @@ namespace {
 
 using Pair = std::pair<uint32_t, uint32_t>;
 
-//! Geometries on a small grid, with NULL, EMPTY and collections, which the device does not read, among them
+//! A geometry on a small grid; empty text for NULL. The device does not read collections.
+std::string RandomText(std::mt19937 &random, bool points) {
+	auto number = [&] { return std::to_string(random() % 90); };
+	const auto x = number(), y = number(), corner = x + " " + y;
+	const auto kind = points ? 0 : random() % 5;
+	if (random() % 30 == 0) {
+		return points || random() % 2 ? "" : "POLYGON EMPTY";
+	}
+	if (kind == 0) {
+		return "POINT (" + corner + ")";
+	}
+	if (kind == 1) {
+		return "LINESTRING (" + corner + ", " + number() + " " + number() + ")";
+	}
+	if (kind == 2) {
+		return "GEOMETRYCOLLECTION (POINT (" + corner + "))";
+	}
+	return "POLYGON ((" + corner + ", " + x + ".5 " + y + ", " + x + ".5 " + y + ".5, " + corner + "))";
+}
+
 struct Rows {
 	std::vector<std::string> wkb;
 	JoinRows rows;
@@ -26,25 +45,15 @@ struct Rows {
 
 	Rows(uint32_t seed, size_t count, bool points) {
 		std::mt19937 random(seed);
-		auto number = [&](uint32_t most) { return std::to_string(random() % most); };
 		for (size_t i = 0; i < count; i++) {
 			limits.push_back(random() % 9 == 0 ? JoinCondition::NO_LIMIT : double(random() % 3));
-			const auto kind = points ? 0 : random() % 5;
-			const auto x = number(90), y = number(90), right = x + ".5", top = y + ".5";
 			wkb.emplace_back();
-			if (random() % 30 == 0) {
-				continue; // NULL
+			const auto text = RandomText(random, points);
+			if (!text.empty()) {
+				GeometryBatch batch;
+				wkt_test::ReadWkt(text, batch);
+				wkb.back() = WriteWkb(batch, 0);
 			}
-			const auto point = "POINT (" + x + " " + y + ")";
-			const auto text = !points && random() % 30 == 0 ? "POLYGON EMPTY"
-			                  : kind == 0                   ? point
-			                  : kind == 1 ? "LINESTRING (" + x + " " + y + ", " + number(90) + " " + number(90) + ")"
-			                  : kind == 2 ? "GEOMETRYCOLLECTION (" + point + ")"
-			                              : "POLYGON ((" + x + " " + y + ", " + right + " " + y + ", " + right + " " +
-			                                    top + ", " + x + " " + y + "))";
-			GeometryBatch batch;
-			wkt_test::ReadWkt(text, batch);
-			wkb.back() = WriteWkb(batch, 0);
 		}
 		for (auto &bytes : wkb) {
 			auto data = reinterpret_cast<const uint8_t *>(bytes.data());
