@@ -518,11 +518,6 @@ JoinIndex::ProbeRow JoinIndex::ReadProbe(const JoinRow &row, Box &box) const {
 	return reader.vertices == 0 ? ProbeRow::EMPTY : only_boxes ? ProbeRow::BOX : ProbeRow::SHAPE;
 }
 
-uint32_t JoinIndex::PointAnswers() const {
-	return (answers.point_probes[vibe::LOC_INTERIOR] ? 1u << vibe::LOC_INTERIOR : 0) |
-	       (answers.point_probes[vibe::LOC_BOUNDARY] ? 1u << vibe::LOC_BOUNDARY : 0);
-}
-
 size_t JoinIndex::MemoryUsage() const {
 	size_t bytes = rows.capacity() * sizeof(JoinRow) + limits.capacity() * sizeof(double) +
 	               part_row.capacity() * sizeof(uint32_t) + points.capacity() * sizeof(Vec2) +

@@ -93,8 +93,6 @@ public:
 	//! What a row of the probe side is to a device, and its box. Throws GeometryError as a probe would.
 	enum class ProbeRow : uint8_t { EMPTY, BOX, SHAPE };
 	ProbeRow ReadProbe(const JoinRow &row, vibe::Box &box) const;
-	//! Bit l: a point that probes makes a pair with an area in which its location is l
-	uint32_t PointAnswers() const;
 	//! An EMPTY probe can be in pairs, an EMPTY build row with those that are not: a device knows neither
 	bool EmptyProbesMatter() const {
 		return empty_is_near || empty_equals_empty;

@@ -91,27 +91,25 @@ void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const
 		net.Touch(points);
 		net.Split(tolerance, parallel);
 	}
-	// Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones:
-	// within a few units in the last place. A grid as fine for all ends it for certain, should that not do.
-	constexpr int NEAR_ROUNDS = 8;
+	// Edges go to near ends at first. A grid as fine for all ends it for certain, should that not do.
+	constexpr int NEAR_ROUNDS = vibe::NearRounds::COUNT;
 	constexpr int GRID_ROUNDS = 16;
 	constexpr int TINY = -500;
-	// Coordinates of very different sizes have edges go to ever more ends
-	const size_t most = net.edges.size() * 2 + 256;
+	const size_t most = vibe::NearRounds::MostEdges(net.edges.size());
 	net.Trim();
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
-		if (round < 3 * NEAR_ROUNDS && net.edges.size() > most) {
-			round = 3 * NEAR_ROUNDS;
+		if (round < NEAR_ROUNDS && net.edges.size() > most) {
+			round = NEAR_ROUNDS;
 		}
-		if (round < 3 * NEAR_ROUNDS) {
-			tolerance.reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
+		if (round < NEAR_ROUNDS) {
+			tolerance.reach = vibe::NearRounds::Reach(round);
 		} else {
 			int exponent;
 			std::frexp(Largest(), &exponent);
 			// Where all that is left is tiny beside the input, signs underflow: that goes to 0
 			exponent = std::max(exponent - 51, TINY);
 			tolerance.grid =
-			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
+			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - NEAR_ROUNDS) / GRID_ROUNDS));
 		}
 		net.Split(tolerance, parallel);
 		net.Trim();
