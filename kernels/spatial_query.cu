@@ -90,10 +90,7 @@ extern "C" __global__ void box_pairs(vibe::SideView left, vibe::SideView right, 
 	}
 }
 
-enum PairOutput : vibe::u32 { OUTPUT_PAIRS = 0, OUTPUT_COUNTS = 1, OUTPUT_FOUND = 2 };
-
-//! Refined pairs: those that are true as pairs, as a count for each row of the right side, or as a flag for each row of the
-//! left side; those that stay open as pairs in any case
+//! Refined pairs: those that are true as `output` (vibe::PairOutput) says, those that stay open as pairs in any case
 extern "C" __global__ void keep_pairs(vibe::PairList pairs, vibe::u32 output, vibe::PairList kept, vibe::u32 *counts,
                                       vibe::u8 *found, vibe::PairList open) {
 	const vibe::u64 count = pairs.Count(), lane = threadIdx.x % vibe::WARP;
@@ -106,12 +103,12 @@ extern "C" __global__ void keep_pairs(vibe::PairList pairs, vibe::u32 output, vi
 		if (is_open) {
 			open.Write(open_at, left, right);
 		}
-		if (output == OUTPUT_PAIRS) {
+		if (output == vibe::OUTPUT_PAIRS) {
 			const vibe::u64 kept_at = vibe::Reserve(kept.total, is_true ? 1 : 0);
 			if (is_true) {
 				kept.Write(kept_at, left, right);
 			}
-		} else if (is_true && output == OUTPUT_COUNTS) {
+		} else if (is_true && output == vibe::OUTPUT_COUNTS) {
 			vibe::CountOne(counts, right);
 		} else if (is_true) {
 			found[left] = 1;

@@ -67,16 +67,24 @@ def compiled(folder, source, *options):
     return folder
 
 
+#: The folder of the plug-in that works without a GPU, once it is compiled: several files use it
+FAKE = []
+
+
 @pytest.fixture(scope="session")
 def fake(tmp_path_factory):
     """The folder of a plug-in that works without a GPU"""
+    if FAKE:
+        return FAKE[0]
     version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
     core = BUILD / "libvibespatial_core.a"
     if not core.exists():
         pytest.skip(f"the engine's library is not in {BUILD}")
-    return compiled(tmp_path_factory.mktemp("fake"),
-                    [ROOT / "test/python/fake_engine.cpp", core],
-                    "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include", "-I.", "-Itest/unit/support", f"-I{BUILD}/generated")
+    FAKE.append(compiled(tmp_path_factory.mktemp("fake"),
+                         [ROOT / "test/python/fake_engine.cpp", core],
+                         "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include",
+                         f"-I{BUILD / 'generated'}", "-I.", "-Itest/unit/support"))
+    return FAKE[0]
 
 
 def info(rows, component):

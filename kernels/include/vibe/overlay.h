@@ -12,6 +12,32 @@
 
 namespace vibe {
 
+//! How many strips of equal width edges are sorted into: so many that an edge is in one and a half of them, on average. `width`: of all
+//! edges, `run`: the sum of their widths.
+VIBE_HD double StripCount(double edges, double width, double run) {
+	// Not a number where both overflow
+	const double wanted = width * edges / (2 * run), most = edges / 8, count = wanted < most ? wanted : most;
+	return run > 0 && count > 1 ? count : 1;
+}
+
+//! Rounded crossings seldom make edges meet anew. Where they do, edges go to ends that are near instead of getting new ones. Both engines
+//! do that in the same rounds, so that their edges are the same.
+struct NearRounds {
+	static constexpr int WITH_ONE_REACH = 8;
+	static constexpr int COUNT = 3 * WITH_ONE_REACH;
+
+	//! How near an end is, relative to an edge's coordinates: a few units in the last place, and four times as many in each stage
+	VIBE_HD static double Reach(int round) {
+		constexpr double LEAST = 1.0 / (1ULL << 51);
+		const int stage = round / WITH_ONE_REACH;
+		return LEAST * (double)(1ULL << (2 * stage));
+	}
+	//! So many edges may become of those that were there at first. Coordinates of very different sizes have edges go to ever more ends.
+	VIBE_HD static u64 MostEdges(u64 at_first) {
+		return at_first * 2 + 256;
+	}
+};
+
 //! Is p an inner point of an edge on whose line it lies?
 template <class EDGE>
 VIBE_HD bool LiesInside(const EDGE &edge, const Vec2 &p) {

@@ -34,6 +34,10 @@ struct SideView {
 	}
 };
 
+//! What is made of the pairs that are true: themselves, how many each row of the right side has, or whether a row of the left side has
+//! one
+enum PairOutput : u32 { OUTPUT_PAIRS, OUTPUT_COUNTS, OUTPUT_FOUND };
+
 //! The dimension of a shape of which only the box is known: a pair that needs more of it stays open
 constexpr int DIMENSION_UNKNOWN = 3;
 

@@ -2,7 +2,7 @@
 // vibe/thread.h
 //
 // What a kernel knows about its place in the grid, and the ways in which threads share a counter. The tests compile
-// kernels for the host, with a grid that is a loop (test/unit/host_cuda.hpp).
+// kernels for the host, with a grid that is a loop (test/unit/support/host_cuda.hpp).
 //===----------------------------------------------------------------------===//
 #pragma once
 

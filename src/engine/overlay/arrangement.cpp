@@ -93,25 +93,24 @@ void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const
 	}
 	// Rounded crossings rarely make edges meet again. Where they do, edges snap to ends within a few units in the last place
 	// instead of getting new points. If that does not terminate, snapping everything to a grid of that size does.
-	constexpr int NEAR_ROUNDS = 8;
+	constexpr int NEAR_ROUNDS = vibe::NearRounds::COUNT;
 	constexpr int GRID_ROUNDS = 16;
 	constexpr int TINY = -500;
-	// With coordinates of very different magnitudes, edges would snap to ever more ends
-	const size_t most = net.edges.size() * 2 + 256;
+	const size_t most = vibe::NearRounds::MostEdges(net.edges.size());
 	net.Trim();
 	for (int round = 0; !sweep.Run(net, points, rule, parallel); round++) {
-		if (round < 3 * NEAR_ROUNDS && net.edges.size() > most) {
-			round = 3 * NEAR_ROUNDS;
+		if (round < NEAR_ROUNDS && net.edges.size() > most) {
+			round = NEAR_ROUNDS;
 		}
-		if (round < 3 * NEAR_ROUNDS) {
-			tolerance.reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
+		if (round < NEAR_ROUNDS) {
+			tolerance.reach = vibe::NearRounds::Reach(round);
 		} else {
 			int exponent;
 			std::frexp(Largest(), &exponent);
 			// Where the remaining edges are tiny compared with the input, signs underflow: they snap to 0
 			exponent = std::max(exponent - 51, TINY);
 			tolerance.grid =
-			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - 3 * NEAR_ROUNDS) / GRID_ROUNDS));
+			    std::ldexp(std::max(grid, std::ldexp(1.0, exponent)), 2 * ((round - NEAR_ROUNDS) / GRID_ROUNDS));
 		}
 		net.Split(tolerance, parallel);
 		net.Trim();

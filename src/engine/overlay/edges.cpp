@@ -268,12 +268,8 @@ void OverlayEdges::PlanStrips() {
 		high = std::max(high, edge.b.x);
 		run += edge.b.x - edge.a.x;
 	}
-	// An edge is in 1 + (its width / width of a strip) strips: on average, half as many more entries as edges
 	const double width = high - low;
-	strips = 1;
-	if (run > 0 && n > 32) {
-		strips = size_t(std::max(1.0, std::min(double(n) / 8, width * double(n) / (2 * run))));
-	}
+	strips = n > 32 ? size_t(vibe::StripCount(double(n), width, run)) : 1;
 	strip_low = low;
 	strip_width = width / double(strips);
 	strip_scale = width > 0 ? double(strips) / width : 0;

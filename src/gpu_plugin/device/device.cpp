@@ -1,10 +1,8 @@
 #include "gpu_plugin/device/device.hpp"
 
-#include "gpu_plugin/device/bulk.hpp"
 #include "gpu_plugin/device/check.hpp"
-#include "gpu_plugin/device/launch.hpp"
+#include "gpu_plugin/device/load_functions.hpp"
 #include "gpu_plugin/compile/device_loss.hpp"
-#include "gpu_plugin/compile/faults.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,17 +18,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-//! Of steps that are kept
+//! Steps that are kept
 constexpr size_t MAX_STEPS = 4096;
 
-//! Of what is free, when nobody sets a limit
+//! The share of free memory that is used where no limit is set
 constexpr double SHARE_OF_FREE = 0.9;
 
-//! Of a thread at the end of the process, which may be stuck in a driver that was taken down already
+//! How long the end of the process waits for a thread, which may be stuck in a driver that was shut down already
 constexpr double EXIT_SECONDS = 1;
 
-//! Fewer of the context's hardware queues, unless somebody has set their number: the driver takes some 8 ms for each of the usual
-//! eight. It asks the environment alone, so that the variable is there while the context is made.
+//! Makes the context with two hardware queues, unless the user has set their number: the driver takes about 8 ms for each of the
+//! default eight. It reads the number from the environment only, so the variable is set while the context is made.
 class FewQueues {
 public:
 	FewQueues() {
@@ -39,7 +37,7 @@ public:
 		}
 	}
 	~FewQueues() {
-		// By another name: to take it out would move what other threads may be reading
+		// Renamed: unsetenv() would move entries that other threads may be reading
 		variable[0] = '_';
 	}
 	FewQueues(const FewQueues &) = delete;
@@ -53,7 +51,7 @@ char FewQueues::variable[] = "CUDA_DEVICE_MAX_CONNECTIONS=2";
 CudaEngine *current = nullptr;
 pid_t owner = 0;
 
-//! A forked child has none of the threads
+//! Not in a forked child, which has none of the threads
 void ShutdownAtExit() {
 	if (getpid() == owner) {
 		current->Shutdown();
@@ -73,7 +71,7 @@ CudaEngine::CudaEngine(const GpuOptions &options)
 	std::atexit(ShutdownAtExit);
 	coming_up = BackgroundThread([this] {
 		BringUp();
-		// Once more, so that it comes before what CUDA's libraries registered since
+		// Registered again, to run before what CUDA's libraries have registered since
 		std::atexit(ShutdownAtExit);
 	});
 }
@@ -195,8 +193,8 @@ void CudaEngine::BringUp() {
 		return;
 	}
 	found.capability = major * 10 + minor;
-	// Where there is a device, kernels will be wanted: they are looked up while the context is made, and the compilers' libraries,
-	// which are large, are opened. To start threads beside a scan takes milliseconds, which the context need not wait for.
+	// Kernels are looked up while the context is made, and the large libraries of the compilers are opened. On a busy machine the start of
+	// a thread takes milliseconds, which the context does not wait for.
 	opening_libraries = BackgroundThread([this, capability = found.capability] {
 		try {
 			precompiler.Start(capability);
@@ -230,7 +228,7 @@ void CudaEngine::BringUp() {
 			found.libraries_ms = device.libraries_ms;
 			device = found;
 		}
-		// Before the kernels, which would wait for it in the driver
+		// Before kernels are loaded, which would wait for it in the driver
 		begin = Clock::now();
 		prepared.wait();
 		streams->Blocks().PinPrepared();
@@ -353,7 +351,7 @@ void CudaEngine::Configure(const GpuOptions &new_options) {
 		held = DeviceLoss::IsLost() ? nullptr : memory;
 	}
 	if (memory_changed && held) {
-		// Work in progress keeps the memory it has; idle caches would keep it for ever
+		// Work in progress keeps its memory; idle caches would keep theirs for ever
 		CheckCuda(cudaSetDevice(options.device), "the device");
 		FreeCaches();
 	}
@@ -452,27 +450,6 @@ cudaKernel_t CudaEngine::Kernel(const char *unit, const char *entry_point) {
 	cudaKernel_t kernel = nullptr;
 	CheckCuda(cudaLibraryGetKernel(&kernel, library, entry_point), entry_point);
 	return kernel;
-}
-
-void CudaEngine::Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream,
-                        void **arguments) {
-	if (threads == 0) {
-		return;
-	}
-	constexpr uint64_t BLOCK = 256;
-	const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
-	if (blocks > 0x7fffffff) {
-		throw GpuError(std::string(entry_point) + ": more items than one launch can take");
-	}
-	Faults::Get().Check(Fault::LAUNCH);
-	CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(Kernel(unit, entry_point)),
-	                           dim3(static_cast<unsigned>(blocks)), dim3(BLOCK), arguments, 0, stream.Handle()),
-	          entry_point);
-}
-
-std::unique_ptr<GpuBulk> CudaEngine::NewBulk(const BulkTask &task) {
-	UseDevice();
-	return task.IsOfPairs() ? MakePairwise(*this, task) : MakeRowwise(*this, task);
 }
 
 void CudaEngine::UseDevice() {

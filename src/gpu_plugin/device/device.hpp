@@ -24,10 +24,12 @@
 
 namespace vibespatial {
 
+class Machine;
+
 class CudaEngine : public GpuEngine {
 public:
 	explicit CudaEngine(const GpuOptions &options);
-	//! Ends the background work at the end of the process; what is on the device goes with it
+	//! Ends the background threads at the end of the process, which frees the memory of the device
 	void Shutdown();
 
 	bool WaitForDevice(double timeout_seconds, std::string &error) override;
@@ -42,7 +44,6 @@ public:
 	void Quiesce(double timeout_seconds) override;
 	std::vector<GpuStep> Steps() override;
 	void AddStep(const GpuStep &step) override;
-	void ReadShapes(const ShapeRows &rows, PackedShapes &shapes, std::vector<uint32_t> &left) override;
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) override;
 	std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) override;
 	std::shared_ptr<GpuBuild> NewBuild() override;
@@ -63,39 +64,28 @@ public:
 	Primitives &Algorithms() {
 		return primitives;
 	}
-	//! Waits for the device and these kernels as long as a consumer may; throws GpuError
+	//! Waits for the device and these kernels, as long as the setting allows. Throws GpuError.
 	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
 	cudaKernel_t Kernel(const char *unit, const char *entry_point);
-	//! One thread for each of `threads`
-	void Launch(const char *unit, const char *entry_point, uint64_t threads, DeviceStream &stream, void **arguments);
-	//! Of this thread, the device that the engine works on
+	//! Makes the engine's device the one of the calling thread
 	void UseDevice();
-	//! The packed tree over these boxes, EMPTY ones left out, on the device
-	struct DeviceTree {
-		size_t items = 0;
-		size_t node_count = 0;
-		rmm::device_buffer boxes;
-		rmm::device_buffer ids;
-		rmm::device_buffer nodes;
-	};
-	DeviceTree PackTree(const vibe::Box *boxes, size_t count, DeviceStream &stream, DeviceMemory &held,
-	                    Parallel &parallel, GpuTimes &times);
+	int DeviceNumber() const {
+		return options.device;
+	}
+	//! Logs the step from then to now, and returns its milliseconds
+	double EndStep(const char *lane, const std::string &name, std::chrono::steady_clock::time_point begin);
 
 private:
-	friend class DeviceOverlayMachine;
-	friend class DevicePoints;
-
 	enum class State { COMING, UP, ABSENT };
 
-	//! Adds the step from then to now, and gives its milliseconds
-	double EndStep(const char *lane, const std::string &name, std::chrono::steady_clock::time_point begin);
+	std::unique_ptr<Machine> NewMachine();
 	int64_t MicrosOf(std::chrono::steady_clock::time_point at) const;
 
 	void BringUp();
-	//! The payload of a kernel onto the device
+	//! Loads the payload of a kernel onto the device
 	void Load(const std::string &name, bool is_unit, const std::string &payload);
-	//! The functions of what was loaded, until there is work for the device: the driver does one thing at a time, and work
-	//! brings what it needs
+	//! Loads the functions of kernels ahead of their first launch, until there is work: the driver does one thing at a time, and work
+	//! loads the functions that it needs
 	void LoadAhead();
 	void StopLoadingAhead();
 	void MakeMemory();
@@ -113,7 +103,7 @@ private:
 	GpuDevice device;
 	std::shared_ptr<DeviceMemory> memory;
 	std::map<std::string, cudaLibrary_t> units;
-	//! Loaded, their functions not yet
+	//! Kernels whose functions are not loaded yet
 	std::deque<std::pair<std::string, cudaLibrary_t>> loaded;
 	//! Work has begun, or there will be none
 	std::atomic<bool> no_more_ahead {false};

@@ -1,4 +1,5 @@
-// The door of libvibespatial_cuda.so.
+// What libvibespatial_cuda.so exports.
+#include "engine/gpu/interface/version.hpp"
 #include "gpu_plugin/device/device.hpp"
 
 #include <cstring>

@@ -60,7 +60,7 @@ void DeviceStream::WithSlot(USE &&use) {
 	slots.Give(slot);
 }
 
-void DeviceStream::WriteToDevice(void *to, size_t bytes, const std::function<void(char *slot)> &write) {
+void DeviceStream::WriteToDevice(void *to, size_t bytes, const std::function<void(void *)> &write) {
 	WithSlot([&](char *slot, cudaEvent_t done) {
 		write(slot);
 		CheckCuda(cudaMemcpyAsync(to, slot, bytes, cudaMemcpyHostToDevice, stream), "a copy to the device");
@@ -76,7 +76,7 @@ void DeviceStream::CopyToDevice(void *to, const void *from, size_t bytes, Parall
 		const size_t at = step * SLOT, size = std::min(SLOT, bytes - at);
 		CheckCuda(cudaSetDevice(device), "the device");
 		WriteToDevice(static_cast<char *>(to) + at, size,
-		              [&](char *slot) { std::memcpy(slot, static_cast<const char *>(from) + at, size); });
+		              [&](void *slot) { std::memcpy(slot, static_cast<const char *>(from) + at, size); });
 	});
 }
 
@@ -107,20 +107,20 @@ void DeviceStream::CopyFromDevice(void *to, const void *from, size_t bytes) {
 	CopyFromDevice(to, from, bytes, serial);
 }
 
-void *DeviceStream::Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory) {
+void *DeviceStream::Temporary(const std::string &name, size_t bytes, DeviceMemory &memory) {
 	{
 		std::lock_guard<std::mutex> guard(temporaries_lock);
-		auto found = temporaries.find(primitive);
+		auto found = temporaries.find(name);
 		if (found != temporaries.end() && found->second.size() >= bytes) {
 			return found->second.data();
 		}
-		// The smaller one first: both at once might be too much
-		temporaries.erase(primitive);
+		// Freed first: there may be no room for both at once
+		temporaries.erase(name);
 	}
-	// Not under the lock: an allocation that fails frees the temporaries of others
+	// Not under the lock: an allocation that fails frees the temporaries of other streams
 	auto buffer = memory.Allocate(std::max<size_t>(bytes, 1), View());
 	std::lock_guard<std::mutex> guard(temporaries_lock);
-	return temporaries.emplace(primitive, std::move(buffer)).first->second.data();
+	return temporaries.emplace(name, std::move(buffer)).first->second.data();
 }
 
 size_t DeviceStream::FreeTemporaries() {

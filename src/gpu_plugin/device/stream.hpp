@@ -1,8 +1,8 @@
 //===----------------------------------------------------------------------===//
 // gpu_plugin/device/stream.hpp
 //
-// One line of work on the device, used by one thread at a time: a stream, pinned memory to copy through, and temporary
-// storage of the primitives, which grows to the largest that was asked for and stays.
+// A CUDA stream that one thread at a time uses, with pinned memory to copy through, and temporary storage of the device, which grows to
+// the largest size that was asked for and stays.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -35,27 +35,26 @@ public:
 	//! Both return when the host's memory may be used again; the copy to the device may still be under way
 	void CopyToDevice(void *to, const void *from, size_t bytes);
 	void CopyFromDevice(void *to, const void *from, size_t bytes);
-	//! The same with several threads on the host's side, where there is much to copy
+	//! The same with several threads on the host's side, for large copies
 	void CopyToDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
 	void CopyFromDevice(void *to, const void *from, size_t bytes, Parallel &parallel);
-	//! What `write` leaves in pinned memory, at most CopySlots::SLOT_BYTES of it
-	void WriteToDevice(void *to, size_t bytes, const std::function<void(char *slot)> &write);
+	//! Copies what `write` leaves in pinned memory, at most CopySlots::SLOT_BYTES of it
+	void WriteToDevice(void *to, size_t bytes, const std::function<void(void *)> &write);
 	void Synchronize();
 
-	//! Pinned memory of the host that stays with the stream, by number; what was there is lost when it has to grow
+	//! Pinned memory of the host that stays with the stream, by number. Its content is lost when it has to grow.
 	void *Pinned(size_t number, size_t bytes);
-
-	//! Of all that
+	//! The sum of it
 	uint64_t PinnedBytes() const;
 
-	//! Temporary storage of a primitive; valid until the next call for the same one
-	void *Temporary(const std::string &primitive, size_t bytes, DeviceMemory &memory);
+	//! Temporary storage of the device, by name; valid until the next call with the same name
+	void *Temporary(const std::string &name, size_t bytes, DeviceMemory &memory);
 	size_t FreeTemporaries();
-	//! Adds the bytes of each primitive
+	//! Adds the bytes of each name
 	void ReportTemporaries(std::map<std::string, GpuMemoryRow> &rows);
 
 private:
-	//! Uses a slot, when the device is done with it
+	//! Waits for a free slot and uses it
 	template <class USE>
 	void WithSlot(USE &&use);
 
@@ -71,7 +70,7 @@ private:
 	std::map<std::string, rmm::device_buffer> temporaries;
 };
 
-//! The streams of a device: as many as threads work at the same time
+//! The streams of a device: one for each thread that works on it
 class StreamPool {
 public:
 	class Lease {
@@ -97,7 +96,7 @@ public:
 	PinnedBlocks &Blocks() {
 		return blocks;
 	}
-	//! Of the streams that nobody uses now
+	//! Frees the temporary storage of idle streams; the bytes that this frees
 	size_t FreeTemporaries();
 	void Report(std::vector<GpuMemoryRow> &rows);
 
@@ -108,7 +107,7 @@ private:
 	std::mutex lock;
 	std::vector<std::unique_ptr<DeviceStream>> idle;
 	size_t made = 0;
-	//! High-water marks of primitives, over all streams
+	//! High-water marks of temporary storage by name, over all streams
 	std::map<std::string, uint64_t> peaks;
 };
 

@@ -1,7 +1,6 @@
 // Joins, and functions row by row, on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
 // predicate is asked about.
 #include "device_engine.hpp"
-#include "same_shape.hpp"
 #include "wkb_bytes.hpp"
 
 #include "engine/join/probe.hpp"
@@ -470,73 +469,6 @@ void AddRow(const Rows &sound, size_t i, std::mt19937_64 &random, std::vector<st
 }
 
 } // namespace
-
-TEST_CASE("device: shapes from WKB are the CPU's", "[device]") {
-	auto *engine = Device();
-	if (!engine) {
-		return;
-	}
-	REQUIRE(engine->EnsureWarm({"wkb_encode"}, 120).empty());
-	const Rows sound(91, 40000, 50, false);
-	std::mt19937_64 random(92);
-	std::vector<std::string> wkb;
-	for (size_t i = 0; i < sound.rows.size(); i++) {
-		AddRow(sound, i, random, wkb);
-		if (i % 500 == 0) {
-			// One with several levels of boxes
-			const uint32_t corners = 70 + random() % 900;
-			Wkb line;
-			line.Header(GeometryType::LINESTRING).Count(corners);
-			for (uint32_t k = 0; k < corners; k++) {
-				const uint32_t y = k / 2;
-				line.Doubles({static_cast<double>(random() % 100), static_cast<double>(y)});
-			}
-			wkb.push_back(line.bytes);
-		}
-	}
-	ShapeRows rows;
-	std::vector<bool> is_wkb;
-	for (auto &row : wkb) {
-		const auto *data = reinterpret_cast<const uint8_t *>(row.data());
-		is_wkb.push_back(ShapeRows::IsForDevice(data, row.size()));
-		if (is_wkb.back()) {
-			rows.AddWkb(data, row.size());
-		} else {
-			rows.AddNothing();
-		}
-	}
-	PackedShapes made;
-	std::vector<uint32_t> left;
-	engine->ReadShapes(rows, made, left);
-	REQUIRE(made.views.size() == wkb.size());
-	const std::set<uint32_t> are_left(left.begin(), left.end());
-	REQUIRE(are_left.size() == left.size());
-	size_t same = 0, wrong = 0, unsound = 0;
-	GeometryBatch batch;
-	Shape shape;
-	for (uint32_t i = 0; i < wkb.size(); i++) {
-		if (!is_wkb[i]) {
-			wrong += made.views[i].dimension != -1 || are_left.count(i) > 0;
-			continue;
-		}
-		const bool is_left = are_left.count(i) > 0;
-		try {
-			BuildShape(reinterpret_cast<const uint8_t *>(wkb[i].data()), wkb[i].size(), batch, shape);
-		} catch (const GeometryError &) {
-			wrong += !is_left;
-			unsound++;
-			continue;
-		}
-		if (!is_left) {
-			wrong += !SameShape(PackedShapes::At(made.views[i], made.bytes.data()), shape.View());
-			same++;
-		}
-	}
-	WARN("shapes: " << same << " made on the device, " << left.size() << " left, " << unsound << " of them unsound");
-	REQUIRE(wrong == 0);
-	REQUIRE(unsound > 1000);
-	REQUIRE(same > wkb.size() / 2);
-}
 
 TEST_CASE("device: joins by relation are the CPU's", "[device]") {
 	auto *engine = Device();

@@ -1,10 +1,9 @@
 // Unions of many polygons with the kernels of a device, run on the host: the CPU's own edges and geometries, bit by bit.
-#include "host_cuda.hpp"
-
 #include "host_machine.hpp"
 
 #include "catch.hpp"
 
+#include "engine/gpu/machine/overlay.hpp"
 #include "engine/overlay/overlay.hpp"
 #include "geometry/wkb.hpp"
 #include "overlay_parts.hpp"
@@ -17,7 +16,7 @@ void UniteOnHost(const OverlayNet &net, Parallel &parallel, UnitedNet &united, b
                  uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
 	host_cuda::Machine machine(backwards);
 	GpuTimes times;
-	GpuOverlay(machine, most_entries).Run(net, parallel, united, times);
+	GpuOverlay(machine, parallel, most_entries).Run(net, united, times);
 }
 
 Compared RequireSame(Parts &parts, bool backwards, uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
@@ -191,7 +190,7 @@ TEST_CASE("overlay on a device: a ring larger than what is written at once", "[o
 	parts.Add(0, Star(random, 0, 0, 2, 70001, true));
 	parts.Add(0, Box(0, 0, 3, 3));
 	parts.Add(1, Star(random, 9, 9, 1, 5, false));
-	REQUIRE(70001 * sizeof(Vec2) > 2 * OverlayMachine::MOST_WRITTEN);
+	REQUIRE(70001 * sizeof(Vec2) > 2 * GpuOverlay::WRITTEN_AT_ONCE);
 	const auto compared = RequireSame(parts, false);
 	CHECK(compared.failed == 0);
 	CHECK(compared.edges > 10000);

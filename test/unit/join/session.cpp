@@ -225,8 +225,6 @@ struct FakeDevice : GpuEngine {
 	}
 	void AddStep(const GpuStep &) override {
 	}
-	void ReadShapes(const ShapeRows &, PackedShapes &, std::vector<uint32_t> &) override {
-	}
 	PackedBoxes PackBoxes(const vibe::Box *, size_t, Parallel &, GpuTimes &) override {
 		return {};
 	}

@@ -1,55 +1,5 @@
 // The GPU's units, run on the host: what they compute is what the CPU engine computes.
-#include "host_cuda.hpp"
-
-#include "vibe/arena.h"
-#include "vibe/box_node.h"
-#include "vibe/cells.h"
-#include "vibe/curve.h"
-#include "vibe/distance.h"
-#include "vibe/measure.h"
-#include "vibe/pairs.h"
-#include "vibe/nearest.h"
-#include "vibe/points.h"
-#include "vibe/shape_build.h"
-#include "vibe/thread.h"
-#include "vibe/wkb.h"
-
-namespace bounds_unit {
-#include "kernels/bounds.cu"
-}
-namespace indexing_unit {
-#include "kernels/indexing.cu"
-}
-namespace morton_range_unit {
-#include "kernels/morton_range.cu"
-}
-namespace multipoint_binary_relations_unit {
-#include "kernels/multipoint_binary_relations.cu"
-}
-namespace point_binary_relations_unit {
-#include "kernels/point_binary_relations.cu"
-}
-namespace point_constructive_unit {
-#include "kernels/point_constructive.cu"
-}
-namespace point_distance_unit {
-#include "kernels/point_distance.cu"
-}
-namespace point_in_polygon_unit {
-#include "kernels/point_in_polygon.cu"
-}
-namespace polygon_predicates_unit {
-#include "kernels/polygon_predicates.cu"
-}
-namespace segment_distance_unit {
-#include "kernels/segment_distance.cu"
-}
-namespace spatial_query_unit {
-#include "kernels/spatial_query.cu"
-}
-namespace wkb_encode_unit {
-#include "kernels/wkb_encode.cu"
-}
+#include "host_machine.hpp"
 
 #include "catch.hpp"
 
@@ -60,9 +10,9 @@ namespace wkb_encode_unit {
 #include "engine/relate/prepared.hpp"
 #include "engine/relate/relate.hpp"
 #include "engine/gpu/interface/bulk.hpp"
+#include "engine/gpu/machine/shapes.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
-#include "host_shapes.hpp"
 #include "same_shape.hpp"
 #include "wkb_bytes.hpp"
 #include "wkt_rows.hpp"
@@ -99,6 +49,23 @@ struct Column {
 	}
 	size_t Size(size_t i) const {
 		return offsets[i + 1] - offsets[i];
+	}
+};
+
+//! Shapes that a device makes of rows
+struct HostShapes {
+	host_cuda::Machine machine {true};
+	MachineShapes shapes {machine, "test", 0};
+	std::vector<vibe::ShapeView> views;
+	std::vector<uint32_t> left;
+
+	void Make(const ShapeRows &from, size_t first, size_t count, bool leave_empty) {
+		auto *left_at = machine.Temporary<vibe::u32>("left", count);
+		auto *left_count = machine.TemporaryZeros<vibe::u64>("left count", 1);
+		shapes.Upload(from, first, count);
+		const auto *made = shapes.Decode(leave_empty, left_at, left_count);
+		views.assign(made, made + count);
+		left.assign(left_at, left_at + *left_count);
 	}
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/gpu/interface/engine.hpp"
+#include "engine/gpu/interface/version.hpp"
 
 #include <catch.hpp>
 #include <cstdlib>

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 // NOLINTBEGIN(bugprone-reserved-identifier)
-#define __global__
+#define __global__ inline
 #define __device__
 // NOLINTEND(bugprone-reserved-identifier)
 

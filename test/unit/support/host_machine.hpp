@@ -1,27 +1,18 @@
 //===----------------------------------------------------------------------===//
 // host_machine.hpp
 //
-// The work of a union on a device, on the host: the units' kernels, one thread after the other. Include host_cuda.hpp first.
+// The machine of the chains (engine/gpu/machine/machine.hpp) on the host: kernels run at once, one thread after the other.
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "engine/gpu/machine/overlay.hpp"
-#include "vibe/net.h"
-#include "vibe/thread.h"
+#include "host_units.hpp"
 
-namespace overlay_split_unit {
-#include "kernels/overlay_split.cu"
-}
-namespace overlay_rings_unit {
-#include "kernels/overlay_rings.cu"
-}
-namespace segment_intersection_unit {
-#include "kernels/segment_intersection.cu"
-}
+#include "engine/gpu/machine/machine.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -31,74 +22,151 @@ namespace segment_intersection_unit {
 
 namespace host_cuda {
 
-class Machine : public vibespatial::OverlayMachine {
+using vibespatial::MachineLimits;
+using vibespatial::Parallel;
+
+//! A kernel with its arguments as CUDA takes them
+struct HostKernel {
+	void (*run)(uint64_t threads, bool backwards, void **arguments);
+	std::vector<size_t> sizes;
+};
+
+template <auto KERNEL, class... PARAMETERS, size_t... INDEX>
+void RunKernel(uint64_t threads, bool backwards, void **arguments, void (*)(PARAMETERS...),
+               std::index_sequence<INDEX...>) {
+	Launch(KERNEL, threads, backwards, *static_cast<PARAMETERS *>(arguments[INDEX])...);
+}
+
+template <auto KERNEL, class... PARAMETERS>
+HostKernel KernelOf(void (*)(PARAMETERS...)) {
+	return HostKernel {[](uint64_t threads, bool backwards, void **arguments) {
+		                   RunKernel<KERNEL>(threads, backwards, arguments, KERNEL,
+		                                     std::index_sequence_for<PARAMETERS...>());
+	                   },
+	                   {sizeof(PARAMETERS)...}};
+}
+
+//! By unit and entry point
+inline const std::map<std::string, HostKernel> &HostKernels() {
+#define VIBE_KERNEL(unit, name)                                                                                        \
+	{ #unit " " #name, KernelOf < unit##_unit::name>(unit##_unit::name) }
+	static const std::map<std::string, HostKernel> kernels {
+	    VIBE_KERNEL(bounds, box_extent),
+	    VIBE_KERNEL(bounds, box_nonempty),
+	    VIBE_KERNEL(indexing, pack_leaves),
+	    VIBE_KERNEL(indexing, pack_level),
+	    VIBE_KERNEL(morton_range, curve_codes),
+	    VIBE_KERNEL(multipoint_binary_relations, multipoint_relations),
+	    VIBE_KERNEL(overlay_rings, chain_depths),
+	    VIBE_KERNEL(overlay_rings, count_rings),
+	    VIBE_KERNEL(overlay_rings, edges_under),
+	    VIBE_KERNEL(overlay_rings, end_keys),
+	    VIBE_KERNEL(overlay_rings, far_hops),
+	    VIBE_KERNEL(overlay_rings, first_hops),
+	    VIBE_KERNEL(overlay_rings, join_parts),
+	    VIBE_KERNEL(overlay_rings, least_hops),
+	    VIBE_KERNEL(overlay_rings, link_crowded),
+	    VIBE_KERNEL(overlay_rings, link_edges),
+	    VIBE_KERNEL(overlay_rings, ring_hops),
+	    VIBE_KERNEL(overlay_rings, ring_polygons),
+	    VIBE_KERNEL(overlay_rings, rings_under),
+	    VIBE_KERNEL(overlay_rings, sort_edges),
+	    VIBE_KERNEL(overlay_rings, start_x_keys),
+	    VIBE_KERNEL(overlay_rings, start_y_keys),
+	    VIBE_KERNEL(overlay_rings, write_rings),
+	    VIBE_KERNEL(overlay_split, count_pieces),
+	    VIBE_KERNEL(overlay_split, edge_keys),
+	    VIBE_KERNEL(overlay_split, gather_edges),
+	    VIBE_KERNEL(overlay_split, place_cuts),
+	    VIBE_KERNEL(overlay_split, ring_edges),
+	    VIBE_KERNEL(overlay_split, unite_edges),
+	    VIBE_KERNEL(overlay_split, write_pieces),
+	    VIBE_KERNEL(point_binary_relations, point_relations),
+	    VIBE_KERNEL(point_constructive, row_areas),
+	    VIBE_KERNEL(point_constructive, row_centroids),
+	    VIBE_KERNEL(point_constructive, row_lengths),
+	    VIBE_KERNEL(point_distance, knn_points),
+	    VIBE_KERNEL(point_distance, points_within),
+	    VIBE_KERNEL(point_in_polygon, cell_counts),
+	    VIBE_KERNEL(point_in_polygon, cell_found),
+	    VIBE_KERNEL(point_in_polygon, cell_pairs),
+	    VIBE_KERNEL(polygon_predicates, relate_pairs),
+	    VIBE_KERNEL(segment_distance, shape_distances),
+	    VIBE_KERNEL(segment_intersection, depths_below),
+	    VIBE_KERNEL(segment_intersection, find_cuts),
+	    VIBE_KERNEL(segment_intersection, find_doubtful),
+	    VIBE_KERNEL(segment_intersection, find_meetings),
+	    VIBE_KERNEL(segment_intersection, part_counts),
+	    VIBE_KERNEL(segment_intersection, strip_counts),
+	    VIBE_KERNEL(segment_intersection, strip_entries),
+	    VIBE_KERNEL(segment_intersection, union_boundary),
+	    VIBE_KERNEL(spatial_query, box_pairs),
+	    VIBE_KERNEL(spatial_query, keep_pairs),
+	    VIBE_KERNEL(spatial_query, tree_pairs),
+	    VIBE_KERNEL(wkb_encode, encode_points),
+	    VIBE_KERNEL(wkb_encode, wkb_counts),
+	    VIBE_KERNEL(wkb_encode, wkb_decode),
+	    VIBE_KERNEL(wkb_encode, wkb_rows),
+	    VIBE_KERNEL(wkb_encode, wkb_shapes),
+	    VIBE_KERNEL(wkb_encode, wkb_sizes),
+	};
+#undef VIBE_KERNEL
+	return kernels;
+}
+
+//! So small that tests reach what a device does with many pairs, or with large ones: some pairs have too many vertices, some relations
+//! run out of memory, tiles run out of room
+inline MachineLimits SmallLimits() {
+	MachineLimits limits;
+	limits.block = 32;
+	limits.looping_threads = 64;
+	limits.relate_threads = 64;
+	limits.relate_slab = 16 << 10;
+	limits.relate_vertices = 100;
+	limits.least_pairs = 1000;
+	limits.pairs_at_once = 3000;
+	return limits;
+}
+
+class Machine : public vibespatial::Machine {
 public:
-	explicit Machine(bool backwards = false) : backwards(backwards) {
-		Add("overlay_split ring_edges", overlay_split_unit::ring_edges);
-		Add("overlay_split edge_keys", overlay_split_unit::edge_keys);
-		Add("overlay_split unite_edges", overlay_split_unit::unite_edges);
-		Add("overlay_split gather_edges", overlay_split_unit::gather_edges);
-		Add("overlay_split place_cuts", overlay_split_unit::place_cuts);
-		Add("overlay_split count_pieces", overlay_split_unit::count_pieces);
-		Add("overlay_split write_pieces", overlay_split_unit::write_pieces);
-		Add("overlay_rings join_parts", overlay_rings_unit::join_parts);
-		Add("overlay_rings end_keys", overlay_rings_unit::end_keys);
-		Add("overlay_rings link_edges", overlay_rings_unit::link_edges);
-		Add("overlay_rings first_hops", overlay_rings_unit::first_hops);
-		Add("overlay_rings least_hops", overlay_rings_unit::least_hops);
-		Add("overlay_rings ring_hops", overlay_rings_unit::ring_hops);
-		Add("overlay_rings far_hops", overlay_rings_unit::far_hops);
-		Add("overlay_rings chain_depths", overlay_rings_unit::chain_depths);
-		Add("overlay_rings start_y_keys", overlay_rings_unit::start_y_keys);
-		Add("overlay_rings start_x_keys", overlay_rings_unit::start_x_keys);
-		Add("overlay_rings sort_edges", overlay_rings_unit::sort_edges);
-		Add("overlay_rings count_rings", overlay_rings_unit::count_rings);
-		Add("overlay_rings write_rings", overlay_rings_unit::write_rings);
-		Add("overlay_rings ring_polygons", overlay_rings_unit::ring_polygons);
-		Add("overlay_rings rings_under", overlay_rings_unit::rings_under);
-		Add("overlay_rings link_crowded", overlay_rings_unit::link_crowded);
-		Add("overlay_rings edges_under", overlay_rings_unit::edges_under);
-		Add("segment_intersection strip_counts", segment_intersection_unit::strip_counts);
-		Add("segment_intersection strip_entries", segment_intersection_unit::strip_entries);
-		Add("segment_intersection find_cuts", segment_intersection_unit::find_cuts);
-		Add("segment_intersection find_meetings", segment_intersection_unit::find_meetings);
-		Add("segment_intersection find_doubtful", segment_intersection_unit::find_doubtful);
-		Add("segment_intersection part_counts", segment_intersection_unit::part_counts);
-		Add("segment_intersection depths_below", segment_intersection_unit::depths_below);
-		Add("segment_intersection union_boundary", segment_intersection_unit::union_boundary);
+	explicit Machine(bool backwards = false) : vibespatial::Machine(SmallLimits()), backwards(backwards) {
 	}
 
+	void Use() override {
+	}
 	std::shared_ptr<void> Allocate(size_t bytes) override {
-		// What nobody wrote must not look like something
-		auto memory = std::make_shared<std::vector<uint64_t>>(bytes / 8 + 1, 0xcdcdcdcdcdcdcdcdull);
+		auto memory = std::make_shared<Memory>(New(bytes));
 		return std::shared_ptr<void>(memory, memory->data());
 	}
-	void Zero(void *at, size_t bytes) override {
-		std::memset(at, 0, bytes);
+	uint64_t MemoryLimit() const override {
+		return uint64_t(1) << 40;
 	}
-	void Put(void *to, const void *from, size_t bytes) override {
-		std::memcpy(to, from, bytes);
+	void *Pinned(size_t number, size_t bytes) override {
+		return Grow(pinned[number], bytes);
 	}
-	void Write(void *to, size_t bytes, const std::function<void(void *)> &write) override {
-		std::vector<uint64_t> piece(bytes / 8 + 1, 0xcdcdcdcdcdcdcdcdull);
-		write(piece.data());
-		std::memcpy(to, piece.data(), bytes);
-	}
-	void Get(void *to, const void *from, size_t bytes) override {
-		std::memcpy(to, from, bytes);
-	}
-	void Launch(const char *unit, const char *entry_point, uint64_t threads, void **arguments) override {
-		const auto found = kernels.find(std::string(unit) + " " + entry_point);
-		if (found == kernels.end()) {
-			throw std::logic_error(std::string("no kernel ") + entry_point);
+	uint64_t PinnedBytes() const override {
+		uint64_t bytes = 0;
+		for (auto &memory : pinned) {
+			bytes += memory.second.size() * sizeof(uint64_t);
 		}
-		found->second(threads, arguments);
+		return bytes;
 	}
 	void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) override {
-		vibe::i32 sum = 0;
-		for (uint64_t i = 0; i < count; i++) {
-			out[i] = sum;
-			sum += in[i];
+		ScanAny(in, out, count);
+	}
+	void Scan(const vibe::i64 *in, vibe::i64 *out, uint64_t count) override {
+		ScanAny(in, out, count);
+	}
+	void SegmentedReduce(Reduction reduction, const double *in, double *out, uint64_t segments, const vibe::i32 *begin,
+	                     const vibe::i32 *end) override {
+		const bool is_min = reduction == Reduction::MIN;
+		for (uint64_t segment = 0; segment < segments; segment++) {
+			double all = is_min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+			for (auto i = begin[segment]; i < end[segment]; i++) {
+				all = is_min ? std::min(all, in[i]) : std::max(all, in[i]);
+			}
+			out[segment] = all;
 		}
 	}
 	void Sort(const vibe::u64 *keys, vibe::u64 *keys_out, const vibe::i32 *values, vibe::i32 *values_out,
@@ -113,24 +181,81 @@ public:
 			values_out[i] = values[order[i]];
 		}
 	}
+	void Record(size_t) override {
+	}
+	void Await(size_t) override {
+	}
+	double Between(size_t, size_t) override {
+		return 1;
+	}
+	void Synchronize() override {
+	}
 	double EndStep(const char *, std::chrono::steady_clock::time_point) override {
-		return 0;
+		return 1;
+	}
+
+protected:
+	void *DoTemporary(const std::string &name, size_t bytes) override {
+		return Grow(temporary[name], bytes);
+	}
+	void DoZero(void *at, size_t bytes) override {
+		std::memset(at, 0, bytes);
+	}
+	void DoPut(void *to, const void *from, size_t bytes, Parallel &) override {
+		std::memcpy(to, from, bytes);
+	}
+	void DoGet(void *to, const void *from, size_t bytes, Parallel &) override {
+		std::memcpy(to, from, bytes);
+	}
+	void DoWrite(void *to, size_t bytes, const std::function<void(void *)> &write) override {
+		auto piece = New(bytes);
+		write(piece.data());
+		std::memcpy(to, piece.data(), bytes);
+	}
+	void DoPutPinned(void *to, const void *from, size_t bytes) override {
+		std::memcpy(to, from, bytes);
+	}
+	void DoGetPinned(void *to, const void *from, size_t bytes) override {
+		std::memcpy(to, from, bytes);
+	}
+	void DoLaunch(const char *unit, const char *entry_point, uint64_t threads,
+	              const LaunchArguments &arguments) override {
+		const auto found = HostKernels().find(std::string(unit) + " " + entry_point);
+		if (found == HostKernels().end()) {
+			throw std::logic_error(std::string("no kernel ") + entry_point);
+		}
+		const auto &kernel = found->second;
+		if (!std::equal(kernel.sizes.begin(), kernel.sizes.end(), arguments.sizes, arguments.sizes + arguments.count)) {
+			throw std::logic_error(std::string("arguments of other types than the parameters of ") + entry_point);
+		}
+		kernel.run(threads, backwards, arguments.addresses);
 	}
 
 private:
-	template <class... ARGUMENTS>
-	void Add(const char *name, void (*kernel)(ARGUMENTS...)) {
-		kernels[name] = [this, kernel](uint64_t threads, void **arguments) {
-			Run(kernel, threads, arguments, std::index_sequence_for<ARGUMENTS...>());
-		};
+	using Memory = std::vector<uint64_t>;
+
+	//! Filled with nonsense, for what nobody wrote must not look like something
+	static Memory New(size_t bytes) {
+		return Memory(bytes / 8 + 1, 0xcdcdcdcdcdcdcdcdull);
 	}
-	template <class... ARGUMENTS, size_t... INDEX>
-	void Run(void (*kernel)(ARGUMENTS...), uint64_t threads, void **arguments, std::index_sequence<INDEX...>) {
-		host_cuda::Launch(kernel, threads, backwards, *static_cast<ARGUMENTS *>(arguments[INDEX])...);
+	static void *Grow(Memory &memory, size_t bytes) {
+		if (memory.size() * sizeof(uint64_t) < bytes) {
+			memory = New(bytes);
+		}
+		return memory.data();
+	}
+	template <class T>
+	static void ScanAny(const T *in, T *out, uint64_t count) {
+		T sum = 0;
+		for (uint64_t i = 0; i < count; i++) {
+			out[i] = sum;
+			sum += in[i];
+		}
 	}
 
 	const bool backwards;
-	std::map<std::string, std::function<void(uint64_t, void **)>> kernels;
+	std::map<size_t, Memory> pinned;
+	std::map<std::string, Memory> temporary;
 };
 
 } // namespace host_cuda

@@ -2,7 +2,8 @@
 // engine/gpu/interface/engine.hpp
 //
 // Where the extension and the GPU plug-in meet. The plug-in is a shared object of its own, built from the same sources and
-// opened at run time, so that a machine without CUDA never notices it; both sides check ENGINE_INTERFACE first.
+// opened at run time, so that a machine without CUDA never notices it. Both sides first compare VIBESPATIAL_ENGINE_INTERFACE, a hash of
+// the headers in this folder and of what they include (scripts/hash_interface.py).
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -19,9 +20,6 @@
 #include <vector>
 
 namespace vibespatial {
-
-//! Changes with every change of this file
-#define VIBESPATIAL_ENGINE_INTERFACE "vibespatial-engine-8-" VIBESPATIAL_VERSION
 
 //! The device, its memory or its libraries failed; the CPU engine can do the work instead
 class GpuError : public std::runtime_error {
@@ -141,8 +139,6 @@ struct BuildKey;
 class GpuBuild;
 class GpuTile;
 class GpuBulk;
-class ShapeRows;
-struct PackedShapes;
 struct JoinCondition;
 struct OverlayNet;
 struct BulkTask;
@@ -197,9 +193,6 @@ public:
 	virtual std::vector<GpuStep> Steps() = 0;
 	virtual void AddStep(const GpuStep &step) = 0;
 
-	//! The shapes that the device makes of rows, and the rows that it leaves (engine/gpu/interface/join.hpp): as a join has them, read
-	//! back. Throws GpuError.
-	virtual void ReadShapes(const ShapeRows &rows, PackedShapes &shapes, std::vector<uint32_t> &left) = 0;
 	//! The same tree as BoxTree builds; `parallel` copies on the host's side. Throws GpuError.
 	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) = 0;
 

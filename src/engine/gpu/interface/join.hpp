@@ -11,6 +11,7 @@
 #include "engine/input/condition.hpp"
 #include "engine/gpu/interface/engine.hpp"
 #include "engine/common/uninitialized.hpp"
+#include "vibe/pairs.h"
 #include "vibe/shape_build.h"
 
 #include <algorithm>
@@ -198,8 +199,8 @@ public:
 	virtual uint64_t Bytes() const = 0;
 };
 
-//! What is asked of the pairs: themselves, how many each build row has, or whether a probe row has one
-enum class GpuOutput : uint8_t { PAIRS, COUNTS, FOUND };
+//! vibe::PairOutput, with the probe side on the left
+enum class GpuOutput : uint8_t { PAIRS = vibe::OUTPUT_PAIRS, COUNTS = vibe::OUTPUT_COUNTS, FOUND = vibe::OUTPUT_FOUND };
 
 struct GpuTileInput {
 	//! Rows [first, first + count) of the tile

@@ -1,7 +1,6 @@
 #include "engine/gpu/machine/overlay.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace vibespatial {
@@ -51,7 +50,6 @@ double ScaleOf(double steps, double length) {
 	return scale < vibe::Infinity() ? scale : 0;
 }
 
-//! As OverlayEdges cuts its edges into strips
 NetPart PartOf(const Extent &extent, uint32_t first_strip) {
 	NetPart part {};
 	part.first_strip = first_strip;
@@ -59,10 +57,8 @@ NetPart PartOf(const Extent &extent, uint32_t first_strip) {
 	if (extent.count == 0) {
 		return part;
 	}
-	const double width = extent.box.max_x - extent.box.min_x, count = static_cast<double>(extent.count);
-	if (extent.run > 0) {
-		part.strips = static_cast<uint32_t>(std::max(1.0, std::min(count / 8, width * count / (2 * extent.run))));
-	}
+	const double width = extent.box.max_x - extent.box.min_x;
+	part.strips = static_cast<uint32_t>(vibe::StripCount(static_cast<double>(extent.count), width, extent.run));
 	part.low_x = extent.box.min_x;
 	part.low_y = extent.box.min_y;
 	part.scale = ScaleOf(part.strips, width);
@@ -74,7 +70,7 @@ NetPart PartOf(const Extent &extent, uint32_t first_strip) {
 //! Reads rings into memory that the device copies from, and takes down what is to be known of them meanwhile
 class RingWriter {
 public:
-	RingWriter(const OverlayNet &net, OverlayMachine &machine, Vec2 *to) : net(net), machine(machine), to(to) {
+	RingWriter(const OverlayNet &net, Machine &machine, Vec2 *to) : net(net), machine(machine), to(to) {
 	}
 
 	//! To `to`; returns the extent of each part
@@ -106,12 +102,14 @@ public:
 	}
 
 private:
-	static constexpr size_t MOST = OverlayMachine::MOST_WRITTEN / sizeof(Vec2);
+	static constexpr size_t MOST = GpuOverlay::WRITTEN_AT_ONCE / sizeof(Vec2);
+	static_assert(GpuOverlay::WRITTEN_AT_ONCE <= Machine::MOST_WRITTEN, "one Write() sends them");
 
 	size_t Start(size_t ring) const {
 		return ring == net.ring_count ? net.vertex_count : net.rings[ring].start;
 	}
 	void Write(size_t begin, size_t end, std::vector<Extent> &extents) {
+		machine.Use();
 		const auto first = Start(begin), count = Start(end) - first;
 		if (count <= MOST) {
 			machine.Write(to + first, count * sizeof(Vec2), [&](void *at) {
@@ -138,57 +136,28 @@ private:
 	}
 
 	const OverlayNet &net;
-	OverlayMachine &machine;
+	Machine &machine;
 	Vec2 *to;
 };
 
 } // namespace
 
-template <class T>
-GpuOverlay::Array<T> GpuOverlay::New(uint64_t count) {
-	Array<T> array;
-	array.held = machine.Allocate(std::max<uint64_t>(count, 1) * sizeof(T));
-	array.at = static_cast<T *>(array.held.get());
-	array.count = count;
-	return array;
-}
-
-template <class T>
-GpuOverlay::Array<T> GpuOverlay::NewZeros(uint64_t count) {
-	auto array = New<T>(count);
-	machine.Zero(array.at, count * sizeof(T));
-	return array;
-}
-
-template <class... ARGUMENTS>
-void GpuOverlay::Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments) {
-	void *addresses[] = {static_cast<void *>(&arguments)...};
-	machine.Launch(unit, entry_point, threads, addresses);
-}
-
 GpuOverlay::Array<i32> GpuOverlay::Positions(const Array<i32> &counts) {
-	auto positions = New<i32>(counts.count);
+	auto positions = machine.New<i32>(counts.count);
 	machine.Scan(counts.at, positions.at, counts.count);
 	return positions;
 }
 
-template <class T>
-T GpuOverlay::Value(const T *at) {
-	T value;
-	machine.Get(&value, at, sizeof(value));
-	return value;
-}
-
 uint32_t GpuOverlay::Total(const Array<i32> &positions) {
-	return static_cast<uint32_t>(Value(positions.at + (positions.count - 1)));
+	return static_cast<uint32_t>(machine.Value(positions.at + (positions.count - 1)));
 }
 
 void GpuOverlay::Sort(Array<u64> &keys, Array<i32> &values, int bits) {
 	if (keys.count == 0) {
 		return;
 	}
-	auto sorted_keys = New<u64>(keys.count);
-	auto sorted_values = New<i32>(values.count);
+	auto sorted_keys = machine.New<u64>(keys.count);
+	auto sorted_values = machine.New<i32>(values.count);
 	machine.Sort(keys.at, sorted_keys.at, values.at, sorted_values.at, keys.count, bits);
 	keys = sorted_keys;
 	values = sorted_values;
@@ -197,7 +166,7 @@ void GpuOverlay::Sort(Array<u64> &keys, Array<i32> &values, int bits) {
 template <class VECTOR, class T>
 void GpuOverlay::Fetch(const Array<T> &array, VECTOR &out) {
 	out.resize(array.count);
-	machine.Get(out.data(), array.at, array.count * sizeof(T));
+	machine.Get(out.data(), array.at, array.count * sizeof(T), parallel);
 }
 
 std::vector<uint8_t> GpuOverlay::GetBytes(const Array<u8> &bytes) {
@@ -206,13 +175,13 @@ std::vector<uint8_t> GpuOverlay::GetBytes(const Array<u8> &bytes) {
 	return out;
 }
 
-void GpuOverlay::Run(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
+void GpuOverlay::Run(const OverlayNet &net, UnitedNet &united, GpuTimes &times) {
 	using Clock = std::chrono::steady_clock;
 	const auto any = [](const std::vector<uint8_t> &flags) {
 		return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
 	};
 	auto begin = Clock::now();
-	Send(net, parallel);
+	Send(net);
 	times.to_device_ms += machine.EndStep("to device", begin);
 	if (net.are_valid) {
 		begin = Clock::now();
@@ -220,6 +189,7 @@ void GpuOverlay::Run(const OverlayNet &net, Parallel &parallel, UnitedNet &unite
 		times.kernel_ms += machine.EndStep("kernels", begin);
 		if (!net.are_valid(doubtful)) {
 			united.state = UnitedNet::State::INVALID;
+			machine.AddBytes(times);
 			return;
 		}
 	}
@@ -259,11 +229,12 @@ void GpuOverlay::Run(const OverlayNet &net, Parallel &parallel, UnitedNet &unite
 		Fetch(under, united.under);
 	}
 	times.from_device_ms += machine.EndStep("from device", begin);
+	machine.AddBytes(times);
 }
 
 void GpuOverlay::PutParts(const std::vector<NetPart> &layout) {
-	parts = New<NetPart>(layout.size());
-	machine.Put(parts.at, layout.data(), layout.size() * sizeof(NetPart));
+	parts = machine.New<NetPart>(layout.size());
+	machine.Put(parts.at, layout.data(), layout.size() * sizeof(NetPart), parallel);
 	key_bits = 33;
 	const uint64_t strips = layout.empty() ? 0 : uint64_t(layout.back().first_strip) + layout.back().strips;
 	// What is no edge has all bits, and comes after the last strip
@@ -272,12 +243,12 @@ void GpuOverlay::PutParts(const std::vector<NetPart> &layout) {
 	}
 }
 
-void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
+void GpuOverlay::Send(const OverlayNet &net) {
 	const auto count = net.vertex_count;
 	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
 		throw GpuMemoryError("more edges than 28 bits can number");
 	}
-	auto ring_vertices = New<Vec2>(count);
+	auto ring_vertices = machine.New<Vec2>(count);
 	std::vector<NetPart> layout;
 	uint32_t strips = 0;
 	for (auto &extent : RingWriter(net, machine, ring_vertices.at).Run(parallel)) {
@@ -287,11 +258,11 @@ void GpuOverlay::Send(const OverlayNet &net, Parallel &parallel) {
 		sent += extent.count;
 	}
 	PutParts(layout);
-	edges = New<NetEdge>(count);
-	auto net_rings = New<NetRing>(net.ring_count);
-	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing));
-	Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
-	       static_cast<u32>(net.ring_count), edges.at);
+	edges = machine.New<NetEdge>(count);
+	auto net_rings = machine.New<NetRing>(net.ring_count);
+	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing), parallel);
+	machine.Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
+	               static_cast<u32>(net.ring_count), edges.at);
 }
 
 void GpuOverlay::Join(const OverlayNet &net, const OverlayNet::Edges &others) {
@@ -305,29 +276,29 @@ void GpuOverlay::Join(const OverlayNet &net, const OverlayNet::Edges &others) {
 	// Edges are about as wide as they came
 	extent.run = sent > 0 ? run * (static_cast<double>(count) / static_cast<double>(sent)) : 0;
 	PutParts({PartOf(extent, 0)});
-	auto all = New<NetEdge>(count);
+	auto all = machine.New<NetEdge>(count);
 	if (!others.empty()) {
-		machine.Put(all.at + boundary.count, others.data(), others.size() * sizeof(NetEdge));
-		Launch(RINGS, "join_parts", others.size(), all.at + boundary.count, static_cast<u32>(others.size()),
-		       all.at + boundary.count);
+		machine.Put(all.at + boundary.count, others.data(), others.size() * sizeof(NetEdge), parallel);
+		machine.Launch(RINGS, "join_parts", others.size(), all.at + boundary.count, static_cast<u32>(others.size()),
+		               all.at + boundary.count);
 	}
-	Launch(RINGS, "join_parts", boundary.count, boundary.at, static_cast<u32>(boundary.count), all.at);
+	machine.Launch(RINGS, "join_parts", boundary.count, boundary.at, static_cast<u32>(boundary.count), all.at);
 	edges = all;
 }
 
 void GpuOverlay::Begin() {
-	failed = NewZeros<u8>(parts.count);
+	failed = machine.NewZeros<u8>(parts.count);
 	const std::vector<uint8_t> all(parts.count, 1);
-	active = New<u8>(parts.count);
-	machine.Put(active.at, all.data(), all.size());
+	active = machine.New<u8>(parts.count);
+	machine.Put(active.at, all.data(), all.size(), parallel);
 }
 
 std::vector<uint8_t> GpuOverlay::Doubtful(size_t polygons) {
 	Begin();
 	const auto strips = FillStrips(0);
-	auto doubtful = NewZeros<u8>(polygons);
-	Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at, strips.view,
-	       active.at, failed.at, doubtful.at);
+	auto doubtful = machine.NewZeros<u8>(polygons);
+	machine.Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at,
+	               strips.view, active.at, failed.at, doubtful.at);
 	const auto unseen = GetBytes(failed);
 	// A part that a thread had to leave says nothing of its polygons
 	if (std::count(unseen.begin(), unseen.end(), 1) > 0) {
@@ -341,21 +312,22 @@ void GpuOverlay::Unite(bool by_chains) {
 	Settle();
 	const auto strips = SplitAll();
 	const auto count = static_cast<u32>(edges.count);
-	auto depths = New<i32>(count);
+	auto depths = machine.New<i32>(count);
 	Array<NetHop> leaders;
 	if (by_chains) {
 		leaders = Leaders(Link(edges));
 	}
-	Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, failed.at, depths.at);
+	machine.Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, failed.at,
+	               depths.at);
 	if (by_chains) {
-		auto spread = New<i32>(count);
-		Launch(RINGS, "chain_depths", count, edges.at, count, leaders.at, depths.at, spread.at);
+		auto spread = machine.New<i32>(count);
+		machine.Launch(RINGS, "chain_depths", count, edges.at, count, leaders.at, depths.at, spread.at);
 		depths = spread;
 	}
-	boundary = New<NetEdge>(count);
-	auto total = NewZeros<u64>(1);
-	Launch(MEET, "union_boundary", count, edges.at, count, depths.at, failed.at, boundary.at, total.at);
-	boundary.count = Value(total.at);
+	boundary = machine.New<NetEdge>(count);
+	auto total = machine.NewZeros<u64>(1);
+	machine.Launch(MEET, "union_boundary", count, edges.at, count, depths.at, failed.at, boundary.at, total.at);
+	boundary.count = machine.Value(total.at);
 }
 
 //===----------------------------------------------------------------------===//
@@ -364,26 +336,27 @@ void GpuOverlay::Unite(bool by_chains) {
 //! Equal edges become one, and those that separate nothing go
 void GpuOverlay::Settle() {
 	const auto count = static_cast<u32>(edges.count);
-	auto keys = New<u64>(count);
-	auto ids = New<i32>(count);
-	Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
+	auto keys = machine.New<u64>(count);
+	auto ids = machine.New<i32>(count);
+	machine.Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
 	Sort(keys, ids, key_bits);
-	auto kept = New<i32>(uint64_t(count) + 1);
-	Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, kept.at);
+	auto kept = machine.New<i32>(uint64_t(count) + 1);
+	machine.Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, kept.at);
 	const auto positions = Positions(kept);
-	auto settled = New<NetEdge>(Total(positions));
-	Launch(SPLIT, "gather_edges", count, edges.at, ids.at, count, positions.at, settled.at);
+	auto settled = machine.New<NetEdge>(Total(positions));
+	machine.Launch(SPLIT, "gather_edges", count, edges.at, ids.at, count, positions.at, settled.at);
 	edges = settled;
 }
 
 GpuOverlay::Strips GpuOverlay::FillStrips(double reach) {
 	const auto count = static_cast<u32>(edges.count);
-	auto counts = New<i32>(uint64_t(count) + 1);
-	Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, reach, counts.at);
+	auto counts = machine.New<i32>(uint64_t(count) + 1);
+	machine.Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, reach, counts.at);
 	const auto starts = Positions(counts);
 	const auto entries = Total(starts);
-	Strips strips {New<u64>(entries), New<i32>(entries), {}};
-	Launch(MEET, "strip_entries", count, edges.at, count, parts.at, reach, starts.at, strips.keys.at, strips.edges.at);
+	Strips strips {machine.New<u64>(entries), machine.New<i32>(entries), {}};
+	machine.Launch(MEET, "strip_entries", count, edges.at, count, parts.at, reach, starts.at, strips.keys.at,
+	               strips.edges.at);
 	Sort(strips.keys, strips.edges, key_bits);
 	strips.view = NetEntries {strips.keys.at, strips.edges.at, entries, most_entries};
 	return strips;
@@ -394,22 +367,21 @@ GpuOverlay::Strips GpuOverlay::SplitAll() {
 	if (!Split(strips, 0)) {
 		return strips;
 	}
-	// As OverlayArrangement does it: edges that meet anew go to ends that are near. What that does not end is left to the CPU.
-	constexpr int NEAR_ROUNDS = 8;
+	// Edges that meet anew go to near ends, as on the CPU. A part for which that is not enough is left to the CPU.
 	const auto counts = [&] {
-		auto each = NewZeros<u32>(parts.count);
-		Launch(MEET, "part_counts", edges.count, edges.at, static_cast<u32>(edges.count), each.at);
+		auto each = machine.NewZeros<u32>(parts.count);
+		machine.Launch(MEET, "part_counts", edges.count, edges.at, static_cast<u32>(edges.count), each.at);
 		std::vector<u32> out(parts.count);
-		machine.Get(out.data(), each.at, out.size() * sizeof(u32));
+		machine.Get(out.data(), each.at, out.size() * sizeof(u32), parallel);
 		return out;
 	};
 	std::vector<u32> first;
 	for (int round = 0;; round++) {
 		strips = Strips();
 		strips = FillStrips(0);
-		auto meet = NewZeros<u8>(parts.count);
-		Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, active.at, meet.at,
-		       failed.at);
+		auto meet = machine.NewZeros<u8>(parts.count);
+		machine.Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, active.at, meet.at,
+		               failed.at);
 		const auto again = GetBytes(meet);
 		if (std::count(again.begin(), again.end(), 1) == 0) {
 			return strips;
@@ -421,14 +393,15 @@ GpuOverlay::Strips GpuOverlay::SplitAll() {
 		auto gone = GetBytes(failed);
 		auto goes_on = again;
 		for (size_t part = 0; part < again.size(); part++) {
-			if (again[part] && (round == 3 * NEAR_ROUNDS || now[part] > first[part] * 2 + 256)) {
+			if (again[part] &&
+			    (round == vibe::NearRounds::COUNT || now[part] > vibe::NearRounds::MostEdges(first[part]))) {
 				gone[part] = 1;
 				goes_on[part] = 0;
 			}
 		}
-		machine.Put(failed.at, gone.data(), gone.size());
-		machine.Put(active.at, goes_on.data(), goes_on.size());
-		const double reach = std::ldexp(1.0, 2 * (round / NEAR_ROUNDS) - 51);
+		machine.Put(failed.at, gone.data(), gone.size(), parallel);
+		machine.Put(active.at, goes_on.data(), goes_on.size(), parallel);
+		const double reach = vibe::NearRounds::Reach(round);
 		strips = Strips();
 		Split(FillStrips(reach), reach);
 	}
@@ -443,12 +416,12 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 	do {
 		capacity = std::max(capacity, found);
 		cuts = Array<NetCut>();
-		cuts = New<NetCut>(capacity);
-		counts = NewZeros<i32>(uint64_t(count) + 1);
-		auto total = NewZeros<u64>(1);
-		Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, reach, active.at, cuts.at,
-		       capacity, total.at, counts.at, failed.at);
-		found = Value(total.at);
+		cuts = machine.New<NetCut>(capacity);
+		counts = machine.NewZeros<i32>(uint64_t(count) + 1);
+		auto total = machine.NewZeros<u64>(1);
+		machine.Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, reach, active.at, cuts.at,
+		               capacity, total.at, counts.at, failed.at);
+		found = machine.Value(total.at);
 		if (found + count > OverlayNet::MAX_COUNT) {
 			throw GpuMemoryError("edges meet in more points than 28 bits can number");
 		}
@@ -457,13 +430,13 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 		return false;
 	}
 	const auto starts = Positions(counts);
-	auto points = New<Vec2>(found);
-	Launch(SPLIT, "place_cuts", found, cuts.at, static_cast<u32>(found), starts.at, points.at);
-	auto piece_counts = New<i32>(uint64_t(count) + 1);
-	Launch(SPLIT, "count_pieces", piece_counts.count, edges.at, count, starts.at, points.at, piece_counts.at);
+	auto points = machine.New<Vec2>(found);
+	machine.Launch(SPLIT, "place_cuts", found, cuts.at, static_cast<u32>(found), starts.at, points.at);
+	auto piece_counts = machine.New<i32>(uint64_t(count) + 1);
+	machine.Launch(SPLIT, "count_pieces", piece_counts.count, edges.at, count, starts.at, points.at, piece_counts.at);
 	const auto positions = Positions(piece_counts);
-	auto pieces = New<NetEdge>(Total(positions));
-	Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, pieces.at);
+	auto pieces = machine.New<NetEdge>(Total(positions));
+	machine.Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, pieces.at);
 	edges = pieces;
 	Settle();
 	return true;
@@ -474,14 +447,15 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 //===----------------------------------------------------------------------===//
 GpuOverlay::Links GpuOverlay::Link(const Array<NetEdge> &ends) {
 	const auto count = static_cast<u32>(ends.count);
-	auto keys = New<u64>(uint64_t(count) * 2);
-	auto ids = New<i32>(keys.count);
-	Launch(RINGS, "end_keys", keys.count, ends.at, count, keys.at, ids.at);
+	auto keys = machine.New<u64>(uint64_t(count) * 2);
+	auto ids = machine.New<i32>(keys.count);
+	machine.Launch(RINGS, "end_keys", keys.count, ends.at, count, keys.at, ids.at);
 	Sort(keys, ids, 32);
-	Links found {keys, ids, New<u32>(count), New<u8>(count), false};
-	auto any = NewZeros<u32>(1);
-	Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at, any.at);
-	found.any_crowded = Value(any.at) != 0;
+	Links found {keys, ids, machine.New<u32>(count), machine.New<u8>(count), false};
+	auto any = machine.NewZeros<u32>(1);
+	machine.Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at,
+	               any.at);
+	found.any_crowded = machine.Value(any.at) != 0;
 	return found;
 }
 
@@ -489,35 +463,35 @@ GpuOverlay::Array<NetHop> GpuOverlay::Double(Array<NetHop> hops, const char *ent
 	// Asking costs more than a few times too many
 	constexpr int TIMES = 4;
 	const auto count = static_cast<u32>(hops.count);
-	auto other = New<NetHop>(count);
-	auto changed = New<u32>(1);
+	auto other = machine.New<NetHop>(count);
+	auto changed = machine.New<u32>(1);
 	do {
 		for (int i = 0; i < TIMES; i++) {
 			machine.Zero(changed.at, sizeof(u32));
-			Launch(RINGS, entry_point, count, hops.at, count, other.at, changed.at);
+			machine.Launch(RINGS, entry_point, count, hops.at, count, other.at, changed.at);
 			std::swap(hops, other);
 		}
-	} while (Value(changed.at) != 0);
+	} while (machine.Value(changed.at) != 0);
 	return hops;
 }
 
 GpuOverlay::Array<NetHop> GpuOverlay::Leaders(const Links &found) {
-	auto hops = New<NetHop>(found.to.count);
-	Launch(RINGS, "first_hops", hops.count, found.to.at, static_cast<u32>(hops.count), hops.at);
+	auto hops = machine.New<NetHop>(found.to.count);
+	machine.Launch(RINGS, "first_hops", hops.count, found.to.at, static_cast<u32>(hops.count), hops.at);
 	return Double(hops, "least_hops");
 }
 
 //! As EdgeBefore does; false where too many start in a point
 bool GpuOverlay::SortBoundary() {
 	const auto count = static_cast<u32>(boundary.count);
-	auto keys = New<u64>(count);
-	auto ids = New<i32>(count);
-	Launch(RINGS, "start_y_keys", count, boundary.at, count, keys.at, ids.at);
+	auto keys = machine.New<u64>(count);
+	auto ids = machine.New<i32>(count);
+	machine.Launch(RINGS, "start_y_keys", count, boundary.at, count, keys.at, ids.at);
 	Sort(keys, ids, 64);
-	Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
+	machine.Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
 	Sort(keys, ids, 64);
-	auto sorted = New<NetEdge>(count);
-	Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
+	auto sorted = machine.New<NetEdge>(count);
+	machine.Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
 	if (GetBytes(failed)[0] != 0) {
 		return false;
 	}
@@ -528,16 +502,16 @@ bool GpuOverlay::SortBoundary() {
 //! Rings that come back to a point are cut by the CPU, which is told how edges follow each other
 UnitedNet::State GpuOverlay::LinkCrowded() {
 	const auto count = static_cast<u32>(boundary.count);
-	Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count, links.crowded.at,
-	       links.to.at, failed.at);
+	machine.Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count,
+	               links.crowded.at, links.to.at, failed.at);
 	if (GetBytes(failed)[0] != 0) {
 		return UnitedNet::State::WHOLE;
 	}
 	edges = boundary;
 	const auto strips = FillStrips(0);
-	under = New<u32>(count);
-	Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at, links.crowded.at,
-	       under.at, failed.at);
+	under = machine.New<u32>(count);
+	machine.Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at,
+	               links.crowded.at, under.at, failed.at);
 	return GetBytes(failed)[0] == 0 ? UnitedNet::State::LINKED : UnitedNet::State::WHOLE;
 }
 
@@ -551,26 +525,26 @@ UnitedNet::State GpuOverlay::BuildRings() {
 	}
 	const auto count = static_cast<u32>(boundary.count);
 	const auto least = Leaders(links);
-	auto far = New<NetHop>(count);
-	Launch(RINGS, "ring_hops", count, links.to.at, least.at, count, far.at);
+	auto far = machine.New<NetHop>(count);
+	machine.Launch(RINGS, "ring_hops", count, links.to.at, least.at, count, far.at);
 	far = Double(far, "far_hops");
-	auto leads = New<i32>(uint64_t(count) + 1);
-	auto lengths = New<i32>(uint64_t(count) + 1);
-	Launch(RINGS, "count_rings", leads.count, least.at, far.at, count, leads.at, lengths.at);
+	auto leads = machine.New<i32>(uint64_t(count) + 1);
+	auto lengths = machine.New<i32>(uint64_t(count) + 1);
+	machine.Launch(RINGS, "count_rings", leads.count, least.at, far.at, count, leads.at, lengths.at);
 	const auto ring_at = Positions(leads), vertex_at = Positions(lengths);
-	rings = New<UnitedRing>(Total(ring_at));
-	vertices = New<Vec2>(count);
-	auto holes = NewZeros<u32>(1);
-	Launch(RINGS, "write_rings", count, boundary.at, links.to.at, least.at, far.at, count, ring_at.at, vertex_at.at,
-	       vertices.at, rings.at, holes.at);
-	Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
-	if (Value(holes.at) == 0) {
+	rings = machine.New<UnitedRing>(Total(ring_at));
+	vertices = machine.New<Vec2>(count);
+	auto holes = machine.NewZeros<u32>(1);
+	machine.Launch(RINGS, "write_rings", count, boundary.at, links.to.at, least.at, far.at, count, ring_at.at,
+	               vertex_at.at, vertices.at, rings.at, holes.at);
+	machine.Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
+	if (machine.Value(holes.at) == 0) {
 		return UnitedNet::State::RINGS;
 	}
 	edges = boundary;
 	const auto strips = FillStrips(0);
-	Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at, rings.at,
-	       static_cast<u32>(rings.count), failed.at);
+	machine.Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at,
+	               rings.at, static_cast<u32>(rings.count), failed.at);
 	return GetBytes(failed)[0] == 0 ? UnitedNet::State::RINGS : UnitedNet::State::WHOLE;
 }
 

@@ -10,56 +10,26 @@
 #pragma once
 
 #include "engine/gpu/interface/overlay.hpp"
-#include "engine/gpu/interface/engine.hpp"
-
-#include <chrono>
-#include <memory>
+#include "engine/gpu/machine/machine.hpp"
 
 namespace vibespatial {
-
-//! One line of work on a device. Throws GpuError.
-class OverlayMachine {
-public:
-	virtual ~OverlayMachine() = default;
-
-	//! Memory of the device, as long as somebody holds it
-	virtual std::shared_ptr<void> Allocate(size_t bytes) = 0;
-	virtual void Zero(void *at, size_t bytes) = 0;
-	//! Between the host's memory and the device's; both return when the host's may be used
-	virtual void Put(void *to, const void *from, size_t bytes) = 0;
-	//! To the device what `write` leaves, at most MOST_WRITTEN bytes of it; several threads may do so at the same time
-	virtual void Write(void *to, size_t bytes, const std::function<void(void *)> &write) = 0;
-	static constexpr size_t MOST_WRITTEN = size_t(1) << 19;
-	virtual void Get(void *to, const void *from, size_t bytes) = 0;
-	//! As CUDA takes arguments
-	virtual void Launch(const char *unit, const char *entry_point, uint64_t threads, void **arguments) = 0;
-	//! out[i] = in[0] + .. + in[i - 1]
-	virtual void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) = 0;
-	//! By the lowest so many bits of the keys; what is equal keeps its order
-	virtual void Sort(const vibe::u64 *keys, vibe::u64 *keys_out, const vibe::i32 *values, vibe::i32 *values_out,
-	                  uint64_t count, int bits) = 0;
-	//! Waits for the device, and takes down what was done since; in milliseconds
-	virtual double EndStep(const char *name, std::chrono::steady_clock::time_point begin) = 0;
-};
 
 class GpuOverlay {
 public:
 	//! Entries of a strip that one thread looks at
 	static constexpr uint32_t MOST_ENTRIES = 1 << 17;
+	//! Bytes of vertices that are sent at once: enough for a copy to be quick, and few enough for all threads to have some
+	static constexpr size_t WRITTEN_AT_ONCE = size_t(1) << 19;
 
-	explicit GpuOverlay(OverlayMachine &machine, uint32_t most_entries = MOST_ENTRIES)
-	    : machine(machine), most_entries(most_entries) {
+	GpuOverlay(Machine &machine, Parallel &parallel, uint32_t most_entries = MOST_ENTRIES)
+	    : machine(machine), parallel(parallel), most_entries(most_entries) {
 	}
 
-	void Run(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times);
+	void Run(const OverlayNet &net, UnitedNet &united, GpuTimes &times);
 
 private:
 	template <class T>
-	struct Array {
-		std::shared_ptr<void> held;
-		T *at = nullptr;
-		uint64_t count = 0;
-	};
+	using Array = MachineArray<T>;
 	//! The entries of edges in strips, sorted
 	struct Strips {
 		Array<vibe::u64> keys;
@@ -77,14 +47,6 @@ private:
 		bool any_crowded;
 	};
 
-	template <class T>
-	Array<T> New(uint64_t count);
-	template <class T>
-	Array<T> NewZeros(uint64_t count);
-	template <class T>
-	T Value(const T *at);
-	template <class... ARGUMENTS>
-	void Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments);
 	//! `counts` to where each begins; the last is the sum
 	Array<vibe::i32> Positions(const Array<vibe::i32> &counts);
 	uint32_t Total(const Array<vibe::i32> &positions);
@@ -93,7 +55,7 @@ private:
 	std::vector<uint8_t> GetBytes(const Array<vibe::u8> &bytes);
 
 	//! To the device
-	void Send(const OverlayNet &net, Parallel &parallel);
+	void Send(const OverlayNet &net);
 	//! Marks polygons that may not be valid
 	std::vector<uint8_t> Doubtful(size_t polygons);
 	//! All boundaries, and these edges, into one part
@@ -117,7 +79,9 @@ private:
 	template <class VECTOR, class T>
 	void Fetch(const Array<T> &array, VECTOR &out);
 
-	OverlayMachine &machine;
+	Machine &machine;
+	//! For copies on the host's side
+	Parallel &parallel;
 	const uint32_t most_entries;
 	//! Of all edges together along x, when they came
 	double run = 0;

@@ -1,6 +1,7 @@
 #include "engine/gpu/runtime/runtime.hpp"
 
 #include "engine/common/library_folders.hpp"
+#include "engine/gpu/interface/version.hpp"
 
 #include <dlfcn.h>
 #include <pthread.h>

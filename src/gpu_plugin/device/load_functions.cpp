@@ -1,4 +1,4 @@
-#include "gpu_plugin/device/launch.hpp"
+#include "gpu_plugin/device/load_functions.hpp"
 
 #include "gpu_plugin/device/check.hpp"
 
@@ -12,7 +12,7 @@ void LoadFunctions(cudaLibrary_t library, const char *name) {
 	std::vector<cudaKernel_t> kernels(count);
 	CheckCuda(cudaLibraryEnumerateKernels(kernels.data(), count, library), name);
 	for (auto kernel : kernels) {
-		// The driver knows what is asked for only of a function that is there
+		// To answer this, the driver loads the function
 		cudaFuncAttributes attributes;
 		CheckCuda(cudaFuncGetAttributes(&attributes, kernel), name);
 	}

@@ -1,0 +1,88 @@
+// The build side of a join.
+#include "engine/gpu/machine/join.hpp"
+#include "engine/gpu/machine/shapes.hpp"
+#include "engine/gpu/machine/tree.hpp"
+
+namespace vibespatial {
+
+void *MachineBuild::Allocate(Machine &machine, size_t size) {
+	const size_t rounded = std::max<size_t>(size, 8);
+	held.push_back(machine.Allocate(rounded));
+	bytes += rounded;
+	return held.back().get();
+}
+
+template <class T>
+const T *MachineBuild::Copy(Machine &machine, const T *from, size_t count, Parallel &parallel) {
+	auto *to = static_cast<T *>(Allocate(machine, count * sizeof(T)));
+	machine.Put(to, from, count * sizeof(T), parallel);
+	return to;
+}
+
+template <class T>
+const T *MachineBuild::Keep(const MachineArray<T> &array) {
+	held.push_back(array.held);
+	bytes += array.count * sizeof(T);
+	return array.at;
+}
+
+void MachineBuild::SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (has_rows) {
+		return;
+	}
+	const auto made = machines();
+	auto &machine = *made;
+	tree = vibe::TreeView {};
+	tree.rows = static_cast<uint32_t>(rows.count);
+	if (rows.tree) {
+		const auto &source = *rows.tree;
+		tree.items = static_cast<uint32_t>(source.Count());
+		tree.nodes = Copy(machine, source.Nodes(), source.NodeCount() * vibe::NODE_FLOATS, parallel);
+		tree.ids = reinterpret_cast<const vibe::i32 *>(Copy(machine, source.Ids().data(), source.Count(), parallel));
+		tree.boxes = Copy(machine, rows.boxes->data(), rows.boxes->size(), parallel);
+	} else {
+		const auto packed = PackTree(machine, rows.boxes->data(), rows.boxes->size(), parallel, tree_times);
+		tree.items = static_cast<uint32_t>(packed.items);
+		tree.nodes = Keep(packed.nodes);
+		tree.ids = Keep(packed.ids);
+		tree.boxes = Keep(packed.boxes);
+	}
+	tree.part_row = Copy(machine, rows.part_row->data(), rows.part_row->size(), parallel);
+	limits = rows.limits ? Copy(machine, rows.limits, rows.count, parallel) : nullptr;
+	if (rows.points) {
+		side = vibe::SideView {nullptr, Copy(machine, rows.points, rows.count, parallel)};
+	} else {
+		const auto shapes =
+		    MakeBuildShapes(machine, rows, parallel, [&](size_t size) { return Allocate(machine, size); });
+		side = vibe::SideView {shapes.views, nullptr};
+		has_points = shapes.has_points;
+		has_large = shapes.has_large;
+	}
+	machine.Synchronize();
+	row_count = rows.count;
+	has_rows.store(true, std::memory_order_release);
+}
+
+void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (has_cells) {
+		return;
+	}
+	const auto made = machines();
+	auto &machine = *made;
+	cells = pieces.view;
+	cells.top_words = Copy(machine, pieces.top_words, pieces.top_word_count, parallel);
+	cells.vertices = Copy(machine, pieces.vertices, pieces.vertex_count, parallel);
+	auto *pool = static_cast<uint8_t *>(Allocate(machine, pieces.chunks.size() * CellIndex::CHUNK_BYTES));
+	parallel.For(pieces.chunks.size(), [&](size_t i) {
+		machine.Use();
+		machine.Put(pool + i * CellIndex::CHUNK_BYTES, pieces.chunks[i], CellIndex::CHUNK_BYTES);
+	});
+	cells.pool = pool;
+	machine.Synchronize();
+	row_count = rows;
+	has_cells.store(true, std::memory_order_release);
+}
+
+} // namespace vibespatial

@@ -1,0 +1,223 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/machine/machine.hpp
+//
+// A device as the chains of kernels in this folder see it. The GPU plug-in implements it with a CUDA stream
+// (gpu_plugin/device/machine.cpp), the tests with loops on the host (test/unit/support/host_machine.hpp), so that both run
+// the same chains.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/common/parallel.hpp"
+#include "engine/gpu/interface/engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace vibespatial {
+
+//! How much work a launch is given
+struct MachineLimits {
+	//! Launches consist of whole blocks of threads
+	uint64_t block = 256;
+	//! Threads of a launch whose number of items only the device knows: each takes items in turn
+	uint64_t looping_threads = 132 * 1024;
+	//! relate_pairs: threads, memory of each, and vertices of a pair that one thread may walk
+	uint64_t relate_threads = 8192;
+	uint64_t relate_slab = 64 << 10;
+	uint32_t relate_vertices = 1024;
+	//! Pairs that a tile has room for at first
+	uint64_t least_pairs = 16 << 10;
+	//! Candidates that are refined between two polls: some tenths of a second at most
+	uint64_t pairs_at_once = 4 << 20;
+};
+
+//! Memory of the device that is freed with its last owner
+template <class T>
+struct MachineArray {
+	std::shared_ptr<void> held;
+	T *at = nullptr;
+	uint64_t count = 0;
+};
+
+//! One queue of work on a device: all that is asked for is done in that order. The destructor waits for it. One thread at a time
+//! may use it, except where noted. Throws GpuError.
+class Machine {
+public:
+	enum class Reduction : uint8_t { MIN, MAX };
+
+	explicit Machine(const MachineLimits &limits = MachineLimits()) : limits(limits) {
+	}
+	virtual ~Machine() = default;
+	Machine(const Machine &) = delete;
+	Machine &operator=(const Machine &) = delete;
+
+	const MachineLimits limits;
+
+	//! To be called by a thread that did not make the machine, before it calls anything else
+	virtual void Use() = 0;
+
+	//===--------------------------------------------------------------------===//
+	// Memory
+	//===--------------------------------------------------------------------===//
+	//! Memory of the device. Any thread may free it, and it may outlive the machine.
+	virtual std::shared_ptr<void> Allocate(size_t bytes) = 0;
+	template <class T>
+	MachineArray<T> New(uint64_t count) {
+		MachineArray<T> array;
+		array.held = Allocate(std::max<uint64_t>(count * sizeof(T), 8));
+		array.at = static_cast<T *>(array.held.get());
+		array.count = count;
+		return array;
+	}
+	template <class T>
+	MachineArray<T> NewZeros(uint64_t count) {
+		auto array = New<T>(count);
+		Zero(array.at, count * sizeof(T));
+		return array;
+	}
+	//! Memory of the device that stays for the next call with the same name, which may move and lose it to make it larger
+	template <class T>
+	T *Temporary(const std::string &name, uint64_t count) {
+		return static_cast<T *>(DoTemporary(name, std::max<size_t>(count * sizeof(T), 8)));
+	}
+	template <class T>
+	T *TemporaryZeros(const std::string &name, uint64_t count) {
+		auto *at = Temporary<T>(name, count);
+		Zero(at, count * sizeof(T));
+		return at;
+	}
+	//! Bytes of the device that may be used
+	virtual uint64_t MemoryLimit() const = 0;
+
+	//! Memory of the host that the device copies from and to without help; stays, by number, as Temporary() does
+	virtual void *Pinned(size_t number, size_t bytes) = 0;
+	virtual uint64_t PinnedBytes() const = 0;
+
+	//===--------------------------------------------------------------------===//
+	// Copies
+	//===--------------------------------------------------------------------===//
+	void Zero(void *at, size_t bytes) {
+		if (bytes > 0) {
+			DoZero(at, bytes);
+		}
+	}
+	//! Returns when `from` may be changed. Several threads may call it.
+	void Put(void *to, const void *from, size_t bytes, Parallel &parallel) {
+		if (bytes > 0) {
+			DoPut(to, from, bytes, parallel);
+			bytes_to_device += bytes;
+		}
+	}
+	void Put(void *to, const void *from, size_t bytes) {
+		Serial serial;
+		Put(to, from, bytes, serial);
+	}
+	//! Returns when `to` has it
+	void Get(void *to, const void *from, size_t bytes, Parallel &parallel) {
+		if (bytes > 0) {
+			DoGet(to, from, bytes, parallel);
+			bytes_from_device += bytes;
+		}
+	}
+	void Get(void *to, const void *from, size_t bytes) {
+		Serial serial;
+		Get(to, from, bytes, serial);
+	}
+	template <class T>
+	T Value(const T *at) {
+		T value;
+		Get(&value, at, sizeof(value));
+		return value;
+	}
+	//! Sends what `write` leaves in the memory that it is given. Several threads may call it.
+	void Write(void *to, size_t bytes, const std::function<void(void *)> &write) {
+		DoWrite(to, bytes, write);
+		bytes_to_device += bytes;
+	}
+	//! The most that one Write() sends
+	static constexpr size_t MOST_WRITTEN = 2 << 20;
+	//! Copies from and to pinned memory. Both return at once: the memory is in use until the machine has done it.
+	void PutPinned(void *to, const void *from, size_t bytes) {
+		if (bytes > 0) {
+			DoPutPinned(to, from, bytes);
+			bytes_to_device += bytes;
+		}
+	}
+	void GetPinned(void *to, const void *from, size_t bytes) {
+		if (bytes > 0) {
+			DoGetPinned(to, from, bytes);
+			bytes_from_device += bytes;
+		}
+	}
+	//! Adds the bytes that were copied since the last call
+	void AddBytes(GpuTimes &times) {
+		times.bytes_to_device += bytes_to_device.exchange(0);
+		times.bytes_from_device += bytes_from_device.exchange(0);
+	}
+
+	//===--------------------------------------------------------------------===//
+	// Kernels and algorithms
+	//===--------------------------------------------------------------------===//
+	//! Runs an entry point of a unit. The arguments have the types of its parameters.
+	template <class... ARGUMENTS>
+	void Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments) {
+		void *addresses[] = {static_cast<void *>(&arguments)...};
+		constexpr size_t SIZES[] = {sizeof(ARGUMENTS)...};
+		if (threads > 0) {
+			DoLaunch(unit, entry_point, threads, LaunchArguments {addresses, SIZES, sizeof...(ARGUMENTS)});
+		}
+	}
+	//! out[i] = in[0] + .. + in[i - 1]
+	virtual void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) = 0;
+	virtual void Scan(const vibe::i64 *in, vibe::i64 *out, uint64_t count) = 0;
+	//! out[s] over in[begin[s], end[s])
+	virtual void SegmentedReduce(Reduction reduction, const double *in, double *out, uint64_t segments,
+	                             const vibe::i32 *begin, const vibe::i32 *end) = 0;
+	//! Stable, by the lowest `bits` of the keys
+	virtual void Sort(const vibe::u64 *keys, vibe::u64 *keys_out, const vibe::i32 *values, vibe::i32 *values_out,
+	                  uint64_t count, int bits) = 0;
+
+	//===--------------------------------------------------------------------===//
+	// Time
+	//===--------------------------------------------------------------------===//
+	//! Events are numbered from 0 on. They are recorded when the machine has done all that was asked for before.
+	virtual void Record(size_t event) = 0;
+	virtual void Await(size_t event) = 0;
+	//! Milliseconds between two events that were awaited
+	virtual double Between(size_t begin, size_t end) = 0;
+	//! Waits for all that was asked for
+	virtual void Synchronize() = 0;
+	//! Waits as well, logs a step since `begin`, and returns its milliseconds
+	virtual double EndStep(const char *name, std::chrono::steady_clock::time_point begin) = 0;
+
+protected:
+	//! As CUDA takes arguments, with their sizes
+	struct LaunchArguments {
+		void **addresses;
+		const size_t *sizes;
+		size_t count;
+	};
+
+	virtual void *DoTemporary(const std::string &name, size_t bytes) = 0;
+	virtual void DoZero(void *at, size_t bytes) = 0;
+	virtual void DoPut(void *to, const void *from, size_t bytes, Parallel &parallel) = 0;
+	virtual void DoGet(void *to, const void *from, size_t bytes, Parallel &parallel) = 0;
+	virtual void DoWrite(void *to, size_t bytes, const std::function<void(void *)> &write) = 0;
+	virtual void DoPutPinned(void *to, const void *from, size_t bytes) = 0;
+	virtual void DoGetPinned(void *to, const void *from, size_t bytes) = 0;
+	virtual void DoLaunch(const char *unit, const char *entry_point, uint64_t threads,
+	                      const LaunchArguments &arguments) = 0;
+
+private:
+	std::atomic<uint64_t> bytes_to_device {0};
+	std::atomic<uint64_t> bytes_from_device {0};
+};
+
+//! Makes a machine for the calling thread
+using MachineFactory = std::function<std::unique_ptr<Machine>()>;
+
+} // namespace vibespatial

@@ -1,0 +1,254 @@
+#include "engine/gpu/machine/shapes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vibespatial {
+
+using vibe::ShapeMemory;
+using vibe::ShapeView;
+using vibe::WkbRow;
+
+static_assert(WkbLayout::STEP_BYTES <= Machine::MOST_WRITTEN, "one Write() sends a step");
+
+static void LaunchShapes(Machine &machine, const vibe::u8 *wkb, const WkbRow *rows, uint32_t count,
+                         const ShapeView *packed, ShapeMemory shapes, bool leave_empty, ShapeView *views,
+                         vibe::u32 *left, vibe::u64 *left_count) {
+	machine.Launch("wkb_encode", "wkb_shapes", count, wkb, rows, count, packed, shapes,
+	               static_cast<uint32_t>(leave_empty), views, left, left_count);
+}
+
+void MachineShapes::Upload(const ShapeRows &rows, size_t first, size_t count_p) {
+	constexpr size_t BLOCK = ShapeRows::BLOCK_BYTES;
+	count = static_cast<uint32_t>(count_p);
+	// A batch that was started and failed may still read its row numbers
+	machine.Synchronize();
+	// The blocks and the packed shapes of these rows
+	size_t begin = SIZE_MAX, end = 0, packed_begin = SIZE_MAX, packed_end = 0;
+	for (size_t i = first; i < first + count; i++) {
+		const auto &row = rows.Rows()[i];
+		if (row.size == WkbRow::PACKED) {
+			packed_begin = std::min<size_t>(packed_begin, row.begin);
+			packed_end = row.begin + 1;
+		} else if (row.size > 0) {
+			begin = std::min<size_t>(begin, row.begin);
+			end = row.begin + row.size;
+		}
+	}
+	const size_t first_block = begin < end ? begin / BLOCK : 0;
+	wkb_bytes = begin < end ? end - first_block * BLOCK : 0;
+	// Loads of whole words may begin before the WKB that they are for, and end behind it
+	auto *bytes = Temporary<vibe::u8>(" wkb", wkb_bytes + 8);
+	for (size_t at = 0; at < wkb_bytes; at += BLOCK) {
+		const size_t block = first_block + at / BLOCK, size = std::min(BLOCK, wkb_bytes - at);
+		if (rows.IsOwn(block)) {
+			machine.Put(bytes + at, rows.Block(block), size);
+		} else {
+			machine.PutPinned(bytes + at, rows.Block(block), size);
+		}
+	}
+	auto *numbers = static_cast<WkbRow *>(machine.Pinned(pinned, std::max<size_t>(count * sizeof(WkbRow), 1)));
+	for (size_t i = 0; i < count; i++) {
+		numbers[i] = rows.Rows()[first + i];
+		if (numbers[i].size == WkbRow::PACKED) {
+			numbers[i].begin -= static_cast<uint32_t>(packed_begin);
+		} else {
+			numbers[i].begin -= numbers[i].size > 0 ? static_cast<uint32_t>(first_block * BLOCK) : 0;
+		}
+	}
+	auto *to = Temporary<WkbRow>(" rows", count);
+	machine.PutPinned(to, numbers, count * sizeof(WkbRow));
+	wkb = bytes;
+	wkb_rows = to;
+	packed = nullptr;
+	if (packed_begin < packed_end) {
+		UploadPacked(rows, packed_begin, packed_end);
+	}
+}
+
+void MachineShapes::UploadPacked(const ShapeRows &rows, size_t begin, size_t end) {
+	// Only the pieces that have some of them
+	std::vector<const PackedShapes *> wanted;
+	size_t bytes = 0, at = 0, before = 0;
+	for (auto &piece : rows.packed) {
+		const size_t next = at + piece.views.size();
+		if (at < end && next > begin) {
+			before = wanted.empty() ? begin - at : before;
+			wanted.push_back(&piece);
+			bytes += piece.bytes.size();
+		}
+		at = next;
+	}
+	auto *data = Temporary<uint8_t>(" packed shapes", bytes);
+	std::vector<ShapeView> views;
+	size_t used = 0;
+	for (auto *piece : wanted) {
+		for (auto &view : piece->views) {
+			views.push_back(PackedShapes::At(view, data + used));
+		}
+		machine.Put(data + used, piece->bytes.data(), piece->bytes.size());
+		used += piece->bytes.size();
+	}
+	auto *to = Temporary<ShapeView>(" packed views", views.size());
+	machine.Put(to, views.data(), views.size() * sizeof(ShapeView));
+	packed = to + before;
+}
+
+const ShapeView *MachineShapes::Decode(bool leave_empty, vibe::u32 *left, vibe::u64 *left_count) {
+	const size_t capacity = vibe::MostShapeBytes(wkb_bytes, count);
+	auto *memory = Temporary<vibe::u8>(" shapes", capacity);
+	auto *used = machine.TemporaryZeros<vibe::u64>(name + " used", 1);
+	auto *views = Temporary<ShapeView>(" views", count);
+	LaunchShapes(machine, wkb, wkb_rows, count, packed, ShapeMemory {memory, used, capacity}, leave_empty, views, left,
+	             left_count);
+	return views;
+}
+
+namespace {
+
+//! The shapes of one group of a layout
+class BuildGroup {
+public:
+	BuildGroup(Machine &machine, const GpuRows &rows, Parallel &parallel, const WkbLayout::Group &group)
+	    : machine(machine), rows(rows), parallel(parallel), first(rows.layout->Begin(group.begin)),
+	      count(rows.layout->End(group.end - 1) - first), bytes(group.bytes),
+	      numbers(rows.layout->numbers.data() + first) {
+		auto &layout = *rows.layout;
+		size_t step_bytes = 0;
+		for (size_t number = group.begin; number < group.end; number++) {
+			auto &part = layout.parts[number];
+			// Small parts share a step
+			if (steps.empty() || !part.cuts.empty() || step_bytes + part.bytes > WkbLayout::STEP_BYTES) {
+				steps.push_back(layout.Begin(number) - first);
+				step_bytes = 0;
+			}
+			for (auto row : part.cuts) {
+				steps.push_back(row - first);
+			}
+			step_bytes = part.cuts.empty() ? step_bytes + part.bytes : part.last_bytes;
+			for (auto row : part.packed) {
+				packed.push_back(static_cast<uint32_t>(row - first));
+			}
+		}
+	}
+
+	void Make(ShapeView *views, const std::function<void *(size_t bytes)> &allocate) {
+		const auto wkb = machine.New<vibe::u8>(bytes + 8);
+		const auto left = machine.New<vibe::u32>(count);
+		Write(wkb.at);
+		PutNumbers(numbers);
+		// The first run counts, so that the build side keeps no more memory than the shapes need
+		auto counted = Run(wkb.at, nullptr, nullptr, 0, views, left.at);
+		const uint64_t capacity = counted.used;
+		counted = Run(wkb.at, nullptr, allocate(capacity), capacity, views, left.at);
+		const size_t known = packed.size();
+		packed.resize(known + counted.left);
+		machine.Get(packed.data() + known, left.at, counted.left * sizeof(uint32_t));
+		if (!packed.empty()) {
+			auto *shapes = Pack(allocate);
+			Run(wkb.at, shapes, wkb.at, 0, views, left.at);
+		}
+	}
+
+private:
+	//! Counters of the kernel
+	struct Counters {
+		vibe::u64 used;
+		vibe::u64 left;
+	};
+
+	//! Each thread copies WKB straight into memory that the device reads
+	void Write(vibe::u8 *to) {
+		parallel.For(steps.size(), [&](size_t step) {
+			const size_t begin = steps[step], end = step + 1 < steps.size() ? steps[step + 1] : count;
+			const size_t at = numbers[begin].begin, next = end < count ? numbers[end].begin : bytes;
+			machine.Use();
+			machine.Write(to + at, next - at, [&](void *slot) {
+				for (size_t i = begin; i < end; i++) {
+					if (numbers[i].size != WkbRow::PRESENT && numbers[i].size > 0) {
+						std::memcpy(static_cast<char *>(slot) + (numbers[i].begin - at), rows.wkb[first + i].data,
+						            numbers[i].size);
+					}
+				}
+			});
+		});
+	}
+	void PutNumbers(const WkbRow *from) {
+		if (!device_numbers.at) {
+			device_numbers = machine.New<WkbRow>(count);
+		}
+		machine.Put(device_numbers.at, from, count * sizeof(WkbRow), parallel);
+	}
+	//! Without `to` the shapes are only counted
+	Counters Run(const vibe::u8 *wkb, const ShapeView *shapes, void *to, uint64_t capacity, ShapeView *views,
+	             vibe::u32 *left) {
+		const auto counters = machine.NewZeros<Counters>(1);
+		LaunchShapes(machine, wkb, device_numbers.at, static_cast<uint32_t>(count), shapes,
+		             ShapeMemory {static_cast<vibe::u8 *>(to), &counters.at->used, capacity}, false, views + first,
+		             left, &counters.at->left);
+		return machine.Value(counters.at);
+	}
+	//! Has the CPU pack rows. From then on the row numbers name these rows alone.
+	const ShapeView *Pack(const std::function<void *(size_t bytes)> &allocate) {
+		constexpr size_t ROWS_PER_PIECE = 256;
+		std::vector<PackedShapes> pieces((packed.size() + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+		parallel.For(pieces.size(), [&](size_t step) {
+			for (size_t i = step * ROWS_PER_PIECE; i < std::min(packed.size(), (step + 1) * ROWS_PER_PIECE); i++) {
+				rows.pack(first + packed[i], pieces[step]);
+			}
+		});
+		size_t total = 0;
+		for (auto &piece : pieces) {
+			total += piece.bytes.size();
+		}
+		auto *to = static_cast<uint8_t *>(allocate(total));
+		std::vector<ShapeView> views;
+		for (auto &piece : pieces) {
+			for (auto &view : piece.views) {
+				views.push_back(PackedShapes::At(view, to));
+			}
+			machine.Put(to, piece.bytes.data(), piece.bytes.size(), parallel);
+			to += piece.bytes.size();
+		}
+		device_views = machine.New<ShapeView>(views.size());
+		machine.Put(device_views.at, views.data(), views.size() * sizeof(ShapeView), parallel);
+		std::vector<WkbRow> asked(count, WkbRow {0, WkbRow::PRESENT});
+		for (size_t i = 0; i < packed.size(); i++) {
+			asked[packed[i]] = WkbRow {static_cast<uint32_t>(i), WkbRow::PACKED};
+		}
+		PutNumbers(asked.data());
+		return device_views.at;
+	}
+
+	Machine &machine;
+	const GpuRows &rows;
+	Parallel &parallel;
+	const size_t first;
+	const size_t count;
+	const size_t bytes;
+	//! Of the rows from the first on
+	const WkbRow *const numbers;
+	std::vector<size_t> steps;
+	std::vector<uint32_t> packed;
+	MachineArray<WkbRow> device_numbers;
+	MachineArray<ShapeView> device_views;
+};
+
+} // namespace
+
+BuildShapes MakeBuildShapes(Machine &machine, const GpuRows &rows, Parallel &parallel,
+                            const std::function<void *(size_t bytes)> &allocate) {
+	auto *views = static_cast<ShapeView *>(allocate(rows.count * sizeof(ShapeView)));
+	BuildShapes made;
+	made.views = views;
+	for (auto &part : rows.layout->parts) {
+		made.has_points = made.has_points || part.has_points;
+		made.has_large = made.has_large || part.has_large;
+	}
+	for (auto &group : rows.layout->groups) {
+		BuildGroup(machine, rows, parallel, group).Make(views, allocate);
+	}
+	return made;
+}
+
+} // namespace vibespatial

@@ -1,0 +1,70 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/machine/shapes.hpp
+//
+// WKB that the device makes shapes of (kernels/wkb_encode.cu)
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/join.hpp"
+#include "engine/gpu/machine/machine.hpp"
+
+namespace vibespatial {
+
+//! The shapes of one batch of rows after another, in temporary memory of a machine
+class MachineShapes {
+public:
+	//! Uses pinned memory of the machine: the numbers `pinned`, `pinned + stride`, and so on
+	MachineShapes(Machine &machine, const std::string &name, size_t pinned, size_t stride = 1)
+	    : machine(machine), name(name), pinned(pinned), stride(stride) {
+	}
+
+	//! A block of ShapeRows in pinned memory
+	uint8_t *Block(size_t number) {
+		return static_cast<uint8_t *>(machine.Pinned(pinned + stride * (number + 1), ShapeRows::BLOCK_BYTES));
+	}
+	//! Sends the rows [first, first + count). Returns before the copies are done.
+	void Upload(const ShapeRows &rows, size_t first, size_t count);
+	//! Starts to make the shapes. The rows that are left to the CPU are unknown; they are listed in `left`, if it is not null.
+	const vibe::ShapeView *Decode(bool leave_empty, vibe::u32 *left, vibe::u64 *left_count);
+	//! What was uploaded
+	const vibe::u8 *Wkb() const {
+		return wkb;
+	}
+	const vibe::WkbRow *Rows() const {
+		return wkb_rows;
+	}
+	size_t Bytes() const {
+		return wkb_bytes;
+	}
+
+private:
+	template <class T>
+	T *Temporary(const char *what, size_t items) {
+		return machine.Temporary<T>(name + what, items);
+	}
+	void UploadPacked(const ShapeRows &rows, size_t begin, size_t end);
+
+	Machine &machine;
+	const std::string name;
+	const size_t pinned;
+	const size_t stride;
+	uint32_t count = 0;
+	size_t wkb_bytes = 0;
+	const vibe::u8 *wkb = nullptr;
+	const vibe::WkbRow *wkb_rows = nullptr;
+	const vibe::ShapeView *packed = nullptr;
+};
+
+//! The shapes of a build side
+struct BuildShapes {
+	const vibe::ShapeView *views = nullptr;
+	//! Some of them are points, or large
+	bool has_points = false;
+	bool has_large = false;
+};
+
+//! Makes them in memory from `allocate`, and keeps no other
+BuildShapes MakeBuildShapes(Machine &machine, const GpuRows &rows, Parallel &parallel,
+                            const std::function<void *(size_t bytes)> &allocate);
+
+} // namespace vibespatial

@@ -1,0 +1,63 @@
+// The work of the engine: each kind is a chain of engine/gpu/machine on machines of the plug-in.
+#include "engine/dispatch/operation.hpp"
+#include "engine/gpu/machine/bulk.hpp"
+#include "engine/gpu/machine/join.hpp"
+#include "engine/gpu/machine/neighbours.hpp"
+#include "engine/gpu/machine/overlay.hpp"
+#include "engine/gpu/machine/tree.hpp"
+#include "gpu_plugin/device/device.hpp"
+#include "gpu_plugin/device/machine.hpp"
+
+namespace vibespatial {
+
+std::unique_ptr<Machine> CudaEngine::NewMachine() {
+	UseDevice();
+	return std::make_unique<CudaMachine>(*this);
+}
+
+PackedBoxes CudaEngine::PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) {
+	if (count == 0) {
+		return PackedBoxes();
+	}
+	Need(KernelNeeds(KernelSet::BOX_INDEX), "box_index", times);
+	return vibespatial::PackBoxes(*NewMachine(), boxes, count, parallel, times);
+}
+
+std::shared_ptr<GpuBuild> CudaEngine::FindBuild(const BuildKey &key) {
+	return resident.Find(key);
+}
+
+std::shared_ptr<GpuBuild> CudaEngine::NewBuild() {
+	return std::make_shared<MachineBuild>([this] { return NewMachine(); });
+}
+
+void CudaEngine::KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) {
+	resident.Keep(key, build);
+}
+
+std::unique_ptr<GpuTile> CudaEngine::NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) {
+	return MakeTile(NewMachine(), std::static_pointer_cast<MachineBuild>(build), condition);
+}
+
+std::unique_ptr<GpuPoints> CudaEngine::KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
+                                                 const UninitializedVector<double> &leaves, Parallel &parallel,
+                                                 GpuTimes &times) {
+	const auto ready = [this](GpuTimes &to) {
+		GpuTimes waited;
+		Need(KernelNeeds(KernelSet::KNN), "knn", waited);
+		to.wait_ms += waited.wait_ms;
+	};
+	return MakePoints([this] { return NewMachine(); }, ready, nodes, ids, leaves, parallel, times);
+}
+
+std::unique_ptr<GpuBulk> CudaEngine::NewBulk(const BulkTask &task) {
+	return MakeBulk(NewMachine(), task);
+}
+
+void CudaEngine::UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
+	Need(KernelNeeds(KernelSet::UNION_AGG), "union_agg", times);
+	const auto machine = NewMachine();
+	GpuOverlay(*machine, parallel).Run(net, united, times);
+}
+
+} // namespace vibespatial

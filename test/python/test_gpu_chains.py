@@ -1,0 +1,20 @@
+"""The unit tests of the device, on an engine without a GPU: its chains of kernels run on the host and give what the CPU engine gives."""
+import os
+import subprocess
+
+import pytest
+
+from conftest import BUILD
+from test_gpu_runtime import fake  # noqa: F401 (a fixture)
+
+UNIT = BUILD / "test" / "vibespatial_unit"
+
+
+@pytest.mark.parametrize("tests", ["device: *", "The device unites*", "A union with a device*"])
+def test_the_host_is_a_device(fake, tests):  # noqa: F811
+    if not UNIT.exists():
+        pytest.skip(f"{UNIT} is not there")
+    environment = {**os.environ, "VIBESPATIAL_GPU_FOLDER": str(fake), "VIBESPATIAL_TEST_PAIRS": "2000", "VIBESPATIAL_TEST_RINGS": "2000"}
+    result = subprocess.run([str(UNIT), tests], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-4000:]
+    assert "All tests passed" in result.stdout and "no device" not in result.stdout and "is not set" not in result.stdout

@@ -1,0 +1,70 @@
+//===----------------------------------------------------------------------===//
+// host_units.hpp
+//
+// All units of the GPU, compiled for the host: the kernels of a unit are in a namespace of its own, where helpers of two units do
+// not clash
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "host_cuda.hpp"
+
+// What the units include, outside of their namespaces
+#include "vibe/arena.h"
+#include "vibe/box_node.h"
+#include "vibe/cells.h"
+#include "vibe/curve.h"
+#include "vibe/distance.h"
+#include "vibe/measure.h"
+#include "vibe/nearest.h"
+#include "vibe/net.h"
+#include "vibe/pairs.h"
+#include "vibe/points.h"
+#include "vibe/shape_build.h"
+#include "vibe/thread.h"
+#include "vibe/wkb.h"
+
+namespace bounds_unit {
+#include "kernels/bounds.cu"
+}
+namespace indexing_unit {
+#include "kernels/indexing.cu"
+}
+namespace morton_range_unit {
+#include "kernels/morton_range.cu"
+}
+namespace multipoint_binary_relations_unit {
+#include "kernels/multipoint_binary_relations.cu"
+}
+namespace overlay_rings_unit {
+#include "kernels/overlay_rings.cu"
+}
+namespace overlay_split_unit {
+#include "kernels/overlay_split.cu"
+}
+namespace point_binary_relations_unit {
+#include "kernels/point_binary_relations.cu"
+}
+namespace point_constructive_unit {
+#include "kernels/point_constructive.cu"
+}
+namespace point_distance_unit {
+#include "kernels/point_distance.cu"
+}
+namespace point_in_polygon_unit {
+#include "kernels/point_in_polygon.cu"
+}
+namespace polygon_predicates_unit {
+#include "kernels/polygon_predicates.cu"
+}
+namespace segment_distance_unit {
+#include "kernels/segment_distance.cu"
+}
+namespace segment_intersection_unit {
+#include "kernels/segment_intersection.cu"
+}
+namespace spatial_query_unit {
+#include "kernels/spatial_query.cu"
+}
+namespace wkb_encode_unit {
+#include "kernels/wkb_encode.cu"
+}
