@@ -47,7 +47,10 @@ LAYERS = [
     "duckdb/parquet",
     "duckdb/knn",
     "duckdb/spatial_join",
+    "duckdb/spatial_join/physical",
+    "duckdb/spatial_join/rewrites",
     "duckdb/scalar_batch",
+    "duckdb/planning",
     "duckdb/tables",
     ".",
 ]

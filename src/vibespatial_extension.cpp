@@ -4,7 +4,7 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 #include "duckdb/support/casts.hpp"
 #include "duckdb/functions/functions.hpp"
-#include "duckdb/operators/operators.hpp"
+#include "duckdb/planning/optimizer.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/tables/tables.hpp"
 
@@ -38,7 +38,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterArrowFiles(loader);
 
 	// Operators
-	RegisterSpatialJoin(loader);
+	RegisterOptimizer(loader);
 
 	// Last, so that a LOAD that fails starts nothing
 	StartGpu(loader);

@@ -13,17 +13,17 @@
 
 namespace duckdb {
 
-//! Where the box of the build side is pushed to
+//! A scan of the probe side that takes the box of the build side as a dynamic filter
 struct ProbeScan {
 	shared_ptr<DynamicTableFilterSet> filters;
 	ProjectionIndex column_index;
 	LogicalType type;
-	//! The column with the boxes of the geometries, when there is one
+	//! The column with the bounding boxes of the geometries, if there is one
 	optional_idx covering_index;
 	Covering covering;
 };
 
-//! An aggregate taken into the join: all its groups are of one side, each of its arguments is
+//! An aggregate that the join computes: all groups are columns of one side, each argument reads one side
 struct SpatialAggregate {
 	TableIndex group_index;
 	TableIndex aggregate_index;
@@ -31,12 +31,12 @@ struct SpatialAggregate {
 	bool groups_from_left;
 	//! BoundAggregateExpressions
 	vector<unique_ptr<Expression>> aggregates;
-	//! Of all their arguments, one after the other
+	//! For the arguments of all aggregates, one after the other
 	vector<bool> argument_from_left;
 };
 
-//! VIBE_SPATIAL_JOIN: the left child probes, the right child is built. Its output has the bindings of the operators that it
-//! stands for.
+//! VIBE_SPATIAL_JOIN: the left child is the probe side, the right child the build side. Its output has the bindings of the operators that
+//! it replaces.
 class LogicalSpatialJoin : public LogicalExtensionOperator {
 public:
 	LogicalSpatialJoin(JoinType join_type, SpatialCondition spatial, unique_ptr<LogicalOperator> left,
@@ -46,17 +46,17 @@ public:
 	//! MARK: the table index of the mark
 	TableIndex mark_index {};
 	SpatialCondition spatial;
-	//! Columns of the children that come out, all of them named
+	//! The columns of the children that are emitted; no column is implied
 	vector<idx_t> left_columns;
 	vector<idx_t> right_columns;
-	//! The one column of the left child that comes out is there for its rows alone: nobody reads it
+	//! The one column of the left child that is emitted only counts rows: no operator reads it
 	bool left_is_unread = false;
-	//! What the choice of an engine goes by
+	//! The entry of the dispatch table that decides about the engine
 	const char *kernel = "join_points";
 	vector<ProbeScan> probe_scans;
 	unique_ptr<SpatialAggregate> aggregate;
 
-	//! All columns of both children come out
+	//! Emits all columns of both children that the join type allows
 	void SetAllColumns();
 	bool EmitsLeft() const;
 	bool EmitsRight() const;

@@ -1,5 +1,7 @@
 //===----------------------------------------------------------------------===//
 // duckdb/spatial_join/physical.hpp
+//
+// The operator. The folder physical/ has its parts: plan, sink, probe, source and explain.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -11,9 +13,9 @@
 
 namespace duckdb {
 
-//! VIBE_SPATIAL_JOIN. The right child is sunk and indexed; the left child streams through. What is known only when all of the left
-//! child has passed comes from the source: rows of the build side that (never) matched, the groups of an aggregate, and
-//! the partitions of a build side that does not fit into memory.
+//! VIBE_SPATIAL_JOIN. The right child is the build side: it is sunk and indexed. The left child is the probe side: it streams through.
+//! The source emits what is known only at the end of the probe side: build rows that matched or did not, the groups of an
+//! aggregate, and the pairs of a build side that was partitioned because it does not fit into memory.
 class PhysicalSpatialJoin : public ReportingOperator<PhysicalJoin> {
 public:
 	PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &context, LogicalSpatialJoin &join, PhysicalOperator &left,
@@ -24,35 +26,36 @@ public:
 	string predicate_text;
 	string residual_text;
 
-	// What the sides compute: the geometry, then their part of the limit; the build side also groups and arguments of aggregates
+	// The expressions that each side computes: the geometry, then its part of the distance limit; on the build side also groups and
+	// arguments of aggregates
 	vector<unique_ptr<Expression>> probe_keys;
 	vector<unique_ptr<Expression>> build_keys;
 
-	// What is kept of the build side: columns of the right child, then its keys
+	// What is stored of the build side: columns of the right child, then its keys
 	vector<idx_t> kept_columns;
 	shared_ptr<TupleDataLayout> layout;
 	idx_t geometry_column;
 	idx_t limit_column;
-	//! The number of the row, where rows are marked
+	//! The number of the row, if rows are marked
 	idx_t number_column;
 
-	// What comes out: columns of the left child, columns of the layout
+	// The output: columns of the left child, then columns of the layout
 	vector<idx_t> left_columns;
 	vector<column_t> right_columns;
-	//! The column of the left child is NULL, for rows that are only counted
+	//! The one column of the left child only counts rows, and is emitted as NULL
 	bool left_is_unread;
-	//! What the choice of an engine goes by
+	//! The entry of the dispatch table that decides about the engine
 	const char *kernel;
 
-	//! Which columns of the left child are needed after its rows were looked at
+	//! The columns of the left child that are read after the pairs of its rows are known
 	vector<bool> buffered_columns;
 
-	// The residual, over a chunk of these columns of the left child and of the layout
+	// The residual reads a chunk of these columns of the left child and of the layout
 	unique_ptr<Expression> residual;
 	vector<idx_t> residual_left;
 	vector<column_t> residual_right;
 
-	// The aggregate: BoundAggregateExpressions, and where their groups and arguments come from
+	// The aggregate: BoundAggregateExpressions, and the side of their groups and arguments
 	bool has_aggregate;
 	vector<unique_ptr<Expression>> aggregates;
 	vector<LogicalType> group_types;
@@ -66,14 +69,15 @@ public:
 	vector<LogicalType> argument_types;
 	vector<unique_ptr<Expression>> probe_arguments;
 	vector<column_t> build_arguments;
-	//! The same over the right child, for a row of NULLs
+	//! The same as expressions over the right child, to be computed for a row of NULLs
 	vector<unique_ptr<Expression>> build_argument_expressions;
 
 	vector<ProbeScan> probe_scans;
 	bool deterministic;
-	//! As EXPLAIN shows it
+	//! For EXPLAIN
 	string planned_engine;
-	//! The scan of the build side tells the order of its rows, and a device may know them again by it
+	//! The scan of the build side has batch indexes: its rows are put in the same order in every query, so that the device can find a build
+	//! side that it still has
 	bool has_batches;
 
 	// Rows of the layout
@@ -83,11 +87,11 @@ public:
 		return Load<uint64_t>(row + layout->GetOffsets()[number_column]);
 	}
 
-	//! Rows of the build side come out by whether they matched
+	//! Build rows are emitted by whether they matched
 	bool MarksBuild() const;
-	//! Rows of the probe side come out even if they match nothing
+	//! Probe rows are emitted even without a match
 	bool KeepsProbe() const;
-	//! How many pairs each row of the build side has is all that is asked for
+	//! The number of pairs of each build row is all that the aggregate needs
 	bool OnlyCounts() const;
 
 public:

@@ -1,5 +1,5 @@
 //===----------------------------------------------------------------------===//
-// duckdb/operators/operators.hpp
+// duckdb/planning/optimizer.hpp
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace duckdb {
 
-//! The rule that puts VIBE_SPATIAL_JOIN into plans
-void RegisterSpatialJoin(ExtensionLoader &loader);
+//! Registers the rules that rewrite expressions and put our operators into plans
+void RegisterOptimizer(ExtensionLoader &loader);
 
 } // namespace duckdb

@@ -1,0 +1,82 @@
+// What runs before and after DuckDB's own rules
+#include "duckdb/planning/optimizer.hpp"
+
+#include "duckdb/expressions/condition.hpp"
+#include "duckdb/expressions/rewrites.hpp"
+#include "duckdb/optimizer/optimizer.hpp"
+#include "duckdb/optimizer/optimizer_extension.hpp"
+#include "duckdb/scalar_batch/logical.hpp"
+#include "duckdb/spatial_join/rewrites/plan_tools.hpp"
+#include "duckdb/spatial_join/rewrites/rewrites.hpp"
+#include "duckdb/support/settings.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
+
+namespace duckdb {
+
+namespace {
+
+void RunAfterDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
+
+bool HasOtherExtensions(ClientContext &context) {
+	for (auto &extension : OptimizerExtension::Iterate(context)) {
+		if (extension.optimize_function && extension.optimize_function != RunAfterDuckDB) {
+			return true;
+		}
+	}
+	return false;
+}
+
+//! Conditions still stand as they were written
+void RunBeforeDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	if (GetRewrites(input.context)) {
+		RewriteExpressions(input.context, *plan);
+	}
+	// Last: expressions are not rewritten while they are hidden
+	if (HasOtherExtensions(input.context)) {
+		HideSpatialPredicates(*plan);
+	}
+}
+
+//! Filters have been pushed down, joins have been ordered, and cardinalities have been estimated
+void RunAfterDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	bool hidden = RestoreSpatialPredicates(*plan);
+	// A recursive CTE runs its plan many times. DuckDB's own joins are made for that, ours would build an index each time.
+	if (!join_rewrites::HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
+		RewriteSpatialJoins(input.context, input.optimizer.binder, plan);
+		// After the joins, which answer a predicate without computing it for every pair
+		PutBulk(input.context, input.optimizer.binder, plan);
+	}
+	if (!hidden) {
+		return;
+	}
+	// The extensions before us have run on a plan with hidden predicates: they run again on what is left of them
+	for (auto &extension : OptimizerExtension::Iterate(input.context)) {
+		if (extension.optimize_function == RunAfterDuckDB) {
+			break;
+		}
+		if (extension.optimize_function) {
+			OptimizerExtensionInput other {input.context, input.optimizer, extension.optimizer_info.get()};
+			extension.optimize_function(other, plan);
+		}
+	}
+}
+
+//! Lives as long as the database. The process may end soon after the database is closed, and CUDA must not be starting then.
+struct GpuGuard : public OptimizerExtensionInfo {
+	~GpuGuard() override {
+		constexpr double TIMEOUT_SECONDS = 2;
+		vibespatial::GpuRuntime::Get().Quiesce(TIMEOUT_SECONDS);
+	}
+};
+
+} // namespace
+
+void RegisterOptimizer(ExtensionLoader &loader) {
+	OptimizerExtension extension;
+	extension.optimizer_info = make_shared_ptr<GpuGuard>();
+	extension.pre_optimize_function = RunBeforeDuckDB;
+	extension.optimize_function = RunAfterDuckDB;
+	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+}
+
+} // namespace duckdb

@@ -1,0 +1,114 @@
+// The order of the rewrites
+#include "duckdb/operators/operator_dispatch.hpp"
+#include "duckdb/spatial_join/rewrites/plan_tools.hpp"
+#include "duckdb/spatial_join/rewrites/rewrites.hpp"
+#include "duckdb/support/settings.hpp"
+
+namespace duckdb {
+
+namespace {
+
+using namespace join_rewrites;
+
+//! Whether the order of a child's rows is visible above the operator
+bool PassesOrder(LogicalOperatorType type, idx_t child) {
+	switch (type) {
+	case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+	case LogicalOperatorType::LOGICAL_DISTINCT:
+	case LogicalOperatorType::LOGICAL_ORDER_BY:
+	case LogicalOperatorType::LOGICAL_TOP_N:
+	case LogicalOperatorType::LOGICAL_EXCEPT:
+	case LogicalOperatorType::LOGICAL_INTERSECT:
+		return false;
+	case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+	case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+	case LogicalOperatorType::LOGICAL_ANY_JOIN:
+		return child == 0;
+	default:
+		return true;
+	}
+}
+
+class Driver {
+public:
+	Driver(ClientContext &context, Binder &binder) : context(context), binder(binder) {
+	}
+
+	//! Rewrites the children before the operator: EXISTS, marks, aggregates and pruning look for a spatial join below them.
+	//! `ordered`: the order of the operator's rows is visible above.
+	void Rewrite(unique_ptr<LogicalOperator> &op, bool ordered) {
+		for (idx_t i = 0; i < op->children.size(); i++) {
+			Rewrite(op->children[i], ordered && PassesOrder(op->type, i));
+		}
+		switch (op->type) {
+		case LogicalOperatorType::LOGICAL_ANY_JOIN:
+			RewriteAnyJoin(context, op);
+			break;
+		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+			// A join with a spatial condition of its own needs no look at its subquery
+			if (!RewriteMixedJoin(context, op)) {
+				RewriteSharedRowsJoin(context, op);
+			}
+			break;
+		case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+			RewriteDelimJoin(context, op);
+			break;
+		case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+			// After RewriteSharedRowsJoin(), which removes the second reference
+			InlineSharedRows(op);
+			break;
+		case LogicalOperatorType::LOGICAL_FILTER:
+			RewriteFilter(op, ordered);
+			break;
+		case LogicalOperatorType::LOGICAL_GET:
+			RewriteScanFilters(context, binder, op, ordered);
+			break;
+		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+			// A fused aggregate leaves no columns to prune
+			if (!FuseAggregate(context, op)) {
+				PruneColumns(*op);
+			}
+			break;
+		case LogicalOperatorType::LOGICAL_PROJECTION:
+			PruneColumns(*op);
+			break;
+		default:
+			break;
+		}
+	}
+
+private:
+	void RewriteFilter(unique_ptr<LogicalOperator> &op, bool ordered) {
+		// May leave a filter without conditions
+		TakeMarkFilter(context, op->Cast<LogicalFilter>());
+		if (DropEmptyFilter(op)) {
+			return;
+		}
+		// A join by the whole condition is better than a filter by a part of it
+		if (!RewriteFilterOverJoin(context, op)) {
+			RewriteConstantFilter(context, binder, op, ordered);
+		}
+	}
+
+	ClientContext &context;
+	Binder &binder;
+};
+
+} // namespace
+
+void RewriteSpatialJoins(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan) {
+	Value ordered;
+	context.TryGetCurrentSetting("preserve_insertion_order", ordered);
+	Driver(context, binder).Rewrite(plan, ordered.IsNull() || BooleanValue::Get(ordered));
+	// When all joins stand as they will run: a scan may be below several of them
+	FindProbeScans(context, *plan);
+	if (GetRewrites(context)) {
+		// After the filters that became joins are gone
+		PushConstantBoxes(context, *plan);
+	}
+	if (HasSpatialJoin(*plan)) {
+		OperatorDispatch::RequestKernels(context, "spatial_join", "VIBE_SPATIAL_JOIN");
+	}
+}
+
+} // namespace duckdb
