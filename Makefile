@@ -96,6 +96,14 @@ bench-gpu: extension ## run the benchmark of joins and unions on the GPU beside 
 bench-bundle: all ## pack that benchmark, the peers and the data for a machine without a network (ARGS="--only ours" goes to it)
 	@python3 scripts/bench_bundle.py --platform $(PLATFORM) --build $(BUILD) $(ARGS)
 
+.PHONY: docs
+docs: ## build the documentation as a web site in build/docs
+	@python=$$($(FETCH) docs-python) && NO_MKDOCS_2_WARNING=1 $$python -m mkdocs build --strict --site-dir build/docs && echo "build/docs/index.html"
+
+.PHONY: figures
+figures: all ## draw the figures of the documentation again
+	@python=$$($(FETCH) docs-python) && $$python scripts/figures/draw.py $(ARGS)
+
 .PHONY: format
 format: ## format the C++ sources
 	@scripts/format.sh

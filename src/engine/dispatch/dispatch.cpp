@@ -39,7 +39,7 @@ const std::vector<KernelInfo> &Kernels() {
 	     "fp64, adaptive", "exact, but for crossings, which are rounded; the same bits on both engines", 100000,
 	     "cpu, gpu"},
 	    {"relate", "ST_Intersects and the other predicates, ST_Relate", "fp64, adaptive", "exact", 0, "cpu"},
-	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/exactness.md", 0, "cpu"},
+	    {"distance", "ST_Distance and ST_DWithin", "fp64", "see docs/internals/exactness.md", 0, "cpu"},
 	};
 	return kernels;
 }

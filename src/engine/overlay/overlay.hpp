@@ -9,7 +9,7 @@
 // but in their ends. That is checked by a sweep with exact predicates, and all else is decided on that arrangement.
 // Every vertex of the result is a vertex of the input or a rounded crossing. Z and M are dropped.
 //
-// How it works: docs/overlay.md
+// How it works: docs/internals/overlays.md
 //===----------------------------------------------------------------------===//
 #pragma once
 
