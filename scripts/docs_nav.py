@@ -7,7 +7,7 @@ import pathlib
 
 def title(page):
     """The first heading of a page"""
-    return next(line[2:].strip() for line in page.read_text().splitlines() if line.startswith("# "))
+    return next(line[2:].strip().replace("`", "") for line in page.read_text().splitlines() if line.startswith("# "))
 
 
 def named(nav):

@@ -49,7 +49,8 @@ public:
 private:
 	const uint8_t *At(uint32_t unit) const {
 		const size_t offset = size_t(unit) * vibe::CELL_UNIT_BYTES;
-		return static_cast<const uint8_t *>(pieces.chunks[offset / CellIndex::CHUNK_BYTES]) + offset % CellIndex::CHUNK_BYTES;
+		return static_cast<const uint8_t *>(pieces.chunks[offset / CellIndex::CHUNK_BYTES]) +
+		       offset % CellIndex::CHUNK_BYTES;
 	}
 
 	void PrintCell(uint32_t word, int depth, const Window &cell) const {
@@ -68,7 +69,8 @@ private:
 			}
 		}
 		const char *name = kind == vibe::CELL_NOTHING ? "empty" : edges == 0 ? "full" : "edges";
-		std::printf("%d,%s,%u,%.5f,%.5f,%.5f,%.5f\n", depth, name, edges, cell.min_x, cell.min_y, cell.max_x, cell.max_y);
+		std::printf("%d,%s,%u,%.5f,%.5f,%.5f,%.5f\n", depth, name, edges, cell.min_x, cell.min_y, cell.max_x,
+		            cell.max_y);
 	}
 
 	const CellIndex::Pieces &pieces;
@@ -112,6 +114,7 @@ int main(int argc, char **argv) {
 	}
 	const auto pieces = index->GetPieces();
 	const auto &box = pieces.view.box;
-	CellPrinter(pieces, window).Print(pieces.view.top, pieces.top_words, 0, Window {box.min_x, box.min_y, box.max_x, box.max_y});
+	CellPrinter(pieces, window)
+	    .Print(pieces.view.top, pieces.top_words, 0, Window {box.min_x, box.min_y, box.max_x, box.max_y});
 	return 0;
 }

@@ -17,7 +17,7 @@ BUILD = ROOT / "build" / "release"
 PROVINCES, CITIES = ROOT / "data" / "provinces.parquet", ROOT / "data" / "cities.parquet"
 POINTS = 0    # unknown, which the engine takes as many
 EUROPE = (-12, 34, 30, 60)
-WINDOW = (12.6, 45.35, 17.0, 47.35)
+WINDOW = (11.4, 45.0, 16.7, 47.4)
 
 
 def engine_cells(areas):
@@ -65,7 +65,7 @@ def draw():
     axes.set_aspect(1.43)
     axes.set_xlabel("longitude")
     axes.set_ylabel("latitude")
-    axes.set_title(f"The cell index over {len(areas)} provinces: Slovenia and its neighbours")
+    axes.set_title(f"The cell index over {len(areas)} provinces: from Venice to Slovenia")
     counts = {kind: sum(cell[1] == kind for cell in cells) for kind in colours}
     mean = sum(cell[2] for cell in cells) / max(counts["edges"], 1)
     handles = [Patch(facecolor=colours["full"], edgecolor="#b9c3cc", label=f"filled by one area: a point here is a hit at once ({counts['full']:,} cells)"),

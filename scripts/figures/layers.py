@@ -43,7 +43,7 @@ def draw():
     arrow(axes, (560, 250), (638, 230), BLUE, line="--")
     arrow(axes, (560, 320), (638, 508), BLUE, line="--")
     axes.text(584, 218, "dlopen", fontsize=8.5, color=BLUE, ha="left")
-    axes.text(598, 446, "dlopen", fontsize=8.5, color=BLUE, ha="right")
+    axes.text(592, 378, "dlopen", fontsize=8.5, color=BLUE, ha="left")
     arrow(axes, (990, 310), (990, 329), ORANGE, line="--")
     axes.text(980, 320, "starts", fontsize=8.5, color=ORANGE, ha="right", va="center")
 
