@@ -104,6 +104,14 @@ bench-bundle: all ## pack that benchmark, the peers and the data for a machine w
 functions: extension ## write the lists of functions in docs and README from the extension (ARGS="--release 0.2.0": the released list, too)
 	@python=$$($(FETCH) python) && $$python scripts/functions.py $(EXTENSION) $(ARGS)
 
+.PHONY: docs
+docs: ## build the documentation as a web site in build/docs
+	@python=$$($(FETCH) docs-python) && NO_MKDOCS_2_WARNING=1 $$python -m mkdocs build --strict --site-dir build/docs && echo "build/docs/index.html"
+
+.PHONY: figures
+figures: all ## draw the figures of the documentation again
+	@python=$$($(FETCH) docs-python) && $$python scripts/figures/draw.py $(ARGS)
+
 .PHONY: format
 format: ## format the C++ sources
 	@scripts/format.sh

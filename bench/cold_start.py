@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long a fresh process takes to its first result from the GPU; needs Python alone, the DuckDB shell and a device.
 
-usage: cold_start.py --cli DUCKDB --extension FILE [--rounds 5] [--rows 2000000] [--threads] [--svg FILE] [--markdown FILE]
+usage: cold_start.py --cli DUCKDB --extension FILE [--rounds 5] [--rows 2000000] [--threads] [--timeline FILE.csv] [--markdown FILE]
 
 Every figure is the median of fresh processes. The query joins two tables of small boxes that lie in a database file, so it
 scans, builds the index of one side (on the GPU) and probes it. Build sides are not kept on the device (vibe_cache is 0), so that the
@@ -20,7 +20,6 @@ import tempfile
 import time
 
 QUERY = "SELECT count(*) FROM a JOIN b ON ST_Intersects(a.g, b.g)"
-LANES = {"start": "#4c78a8", "kernels": "#f58518", "query": "#54a24b"}
 
 
 class Shell:
@@ -67,7 +66,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--threads", action="store_true", help="all specs by threads of one process, too, for comparison")
-    parser.add_argument("--svg")
+    parser.add_argument("--timeline")
     parser.add_argument("--markdown")
     arguments = parser.parse_args()
     lines = []
@@ -152,10 +151,10 @@ def main():
         if arguments.threads:
             compare_threads(arguments, shell, load, work, say)
 
-        if arguments.svg:
+        if arguments.timeline:
             steps = "SELECT lane, step, epoch_us(begin_time) AS b, epoch_us(end_time) AS e FROM vibe_timeline() ORDER BY b"
             _, chunks, _, began = shell.run([load, QUERY, steps], work / "empty", VIBESPATIAL_KERNEL_SOURCE="pack", **full)
-            pathlib.Path(arguments.svg).write_text(draw(chunks[-1], began))
+            pathlib.Path(arguments.timeline).write_text(timeline(chunks[-1], began))
         if arguments.markdown:
             pathlib.Path(arguments.markdown).write_text("\n".join(lines) + "\n")
         shutil.rmtree(warm_cache, ignore_errors=True)
@@ -174,28 +173,11 @@ def compare_threads(arguments, shell, load, work, say):
     say(f"| the {len(specs)} specs by {threads} threads of one process, for comparison | {(time.time() - begin) * 1e3:.0f} |")
 
 
-def draw(steps, began):
-    """Bars on one axis of milliseconds since the process was started."""
+def timeline(steps, began):
+    """The steps as CSV, in milliseconds since the process was started; scripts/figures/timeline.py draws it."""
     origin = began * 1e6
-    last = max(step["e"] for step in steps) - origin
-    left, width, high = 190, 760, 15
-    scale = width / last
-    parts, y = [], 30
-    for step in steps:
-        x, w = left + (step["b"] - origin) * scale, max((step["e"] - step["b"]) * scale, 1.5)
-        parts.append(f'<text x="{left - 6}" y="{y + 11}" text-anchor="end">{step["step"]}</text>')
-        parts.append(f'<rect x="{x:.1f}" y="{y}" width="{w:.1f}" height="{high - 3}" fill="{LANES.get(step["lane"], "#999")}"/>')
-        parts.append(f'<text x="{x + w + 4:.1f}" y="{y + 11}" fill="#555">{(step["e"] - step["b"]) / 1000:.1f}</text>')
-        y += high
-    ticks = []
-    step_ms = next(ms for ms in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if last / 1000 / ms <= 10)
-    for ms in range(0, int(last / 1000) + 1, step_ms):
-        x = left + ms * 1000 * scale
-        ticks.append(f'<line x1="{x:.1f}" y1="24" x2="{x:.1f}" y2="{y}" stroke="#ddd"/>'
-                     f'<text x="{x:.1f}" y="18" text-anchor="middle">{ms} ms</text>')
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{y + 10}" '
-            f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
-            + "".join(ticks) + "".join(parts) + "</svg>\n")
+    rows = [f'{step["lane"]},{step["step"]},{(step["b"] - origin) / 1e3:.1f},{(step["e"] - origin) / 1e3:.1f}' for step in steps]
+    return "\n".join(["lane,step,begin_ms,end_ms", *rows]) + "\n"
 
 
 if __name__ == "__main__":

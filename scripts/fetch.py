@@ -10,6 +10,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         python        the interpreter of the environment the Python tests run in
         duckdb-wheel  DuckDB's Python package, as a file (--python cp312: for another Python)
         bench-python  the interpreter of the environment the benchmarks run in
+        docs-python   the interpreter of the environment the documentation is built in
         spatial       DuckDB's own spatial extension, as the tests take it
         cuda          the folder of what the GPU plug-in is built from and runs with: CUDA headers, RMM, CCCL, NVRTC
         arrow         the folder that holds Apache Arrow C++ (headers and libarrow), what the Arrow plug-in is built from
@@ -375,6 +376,7 @@ def main():
         "python": lambda target, version: environment("test", target, version),
         "duckdb-wheel": lambda target, version: duckdb_wheel(target, version, arguments.python),
         "bench-python": lambda target, _: environment("bench", target),
+        "docs-python": lambda target, _: environment("docs", target),
         "spatial": spatial,
         "cuda": lambda target, _: unpacked("cuda", target),
         "arrow": lambda target, _: unpacked("arrow", target) / "pyarrow",

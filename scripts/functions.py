@@ -18,7 +18,7 @@ import sys
 import duckdb
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "functions.md"
+PAGE = ROOT / "docs" / "use" / "functions.md"
 README = ROOT / "README.md"
 RELEASED = ROOT / "test" / "released_functions.txt"
 SQL_TESTS = ROOT / "test" / "sql"

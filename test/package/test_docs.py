@@ -1,4 +1,4 @@
-"""Every code block of docs/python.md, and the first example of README.md, in the order in which they stand."""
+"""Every code block of docs/use/python.md, and the first example of README.md, in the order in which they stand."""
 import os
 import pathlib
 import re
@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_examples_of_the_docs(folder):
-    blocks = BLOCK.findall((ROOT / "docs" / "python.md").read_text())
+    blocks = BLOCK.findall((ROOT / "docs" / "use" / "python.md").read_text())
     assert {kind for _, kind, _ in blocks} == {"sh", "python"} and len(blocks) >= 12
     environment = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
     space = {"__name__": "__main__"}
@@ -44,7 +44,7 @@ def test_the_examples_of_the_docs(folder):
         if newer and VERSION.startswith("1."):
             continue
         if kind == "python":
-            exec(compile(text, "docs/python.md", "exec"), space)
+            exec(compile(text, "docs/use/python.md", "exec"), space)
         elif "v2.0.0" not in text or "2.0.0" in vibespatial.supported_versions():
             run_shell(text, environment)
 

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // duckdb/expressions/rewrites.hpp
 //
-// Expressions over geometries that give the same answer with less work: docs/rewrites.md
+// Expressions over geometries that give the same answer with less work: docs/internals/rewrites.md
 //===----------------------------------------------------------------------===//
 #pragma once
 

@@ -21,18 +21,19 @@ using vibespatial::GpuRuntime;
 
 namespace {
 
-//! The text in lower case, where it is one of the choices. `source` is what the user set: the setting or the environment
-//! variable.
+//! Returns the text in lower case; throws unless it is one of the choices. `source` is what the user set: the setting or the
+//! environment variable.
 string CheckChoice(const string &source, const string &what, const Value &value, const vector<string> &choices) {
 	auto text = value.IsNull() ? string() : StringValue::Get(value);
 	auto choice = StringUtil::Lower(text);
 	if (std::find(choices.begin(), choices.end(), choice) != choices.end()) {
 		return choice;
 	}
-	throw InvalidInputException("%s = '%s': %s is one of '%s'", source, text, what, StringUtil::Join(choices, "', '"));
+	throw InvalidInputException("%s = '%s': %s must be one of '%s'", source, text, what,
+	                            StringUtil::Join(choices, "', '"));
 }
 
-//! '8GB' and the like
+//! Parses a size such as '8GB'; empty and '0' are 0
 uint64_t CheckBytes(const string &source, const Value &value) {
 	auto text = value.IsNull() ? string() : StringValue::Get(value);
 	StringUtil::Trim(text);
@@ -43,10 +44,10 @@ uint64_t CheckBytes(const string &source, const Value &value) {
 	try {
 		bytes = ParseBytes(text);
 	} catch (const std::exception &) {
-		// told below
+		// reported below
 	}
 	if (bytes >= idx_t(NumericLimits<int64_t>::Maximum())) {
-		throw InvalidInputException("%s = '%s': a size is wanted, such as '8GB' or '512MiB'", source, text);
+		throw InvalidInputException("%s = '%s': expected a size such as '8GB' or '512MiB'", source, text);
 	}
 	return bytes;
 }
@@ -54,19 +55,20 @@ uint64_t CheckBytes(const string &source, const Value &value) {
 uint32_t CheckCount(const string &source, const Value &value, const char *what, uint32_t least, uint32_t most) {
 	auto count = value.IsNull() ? int64_t(-1) : BigIntValue::Get(value);
 	if (count < int64_t(least) || count > int64_t(most)) {
-		throw InvalidInputException("%s = %s: %s is between %d and %d", source, value.ToString(), what, least, most);
+		throw InvalidInputException("%s = %s: %s must be between %d and %d", source, value.ToString(), what, least,
+		                            most);
 	}
 	return uint32_t(count);
 }
 
 //===----------------------------------------------------------------------===//
-// The settings. Check() says what is wrong with a value, brings it into its usual form and takes it into the options.
+// The settings. Check() throws for an invalid value, normalizes it and stores it in the options.
 //===----------------------------------------------------------------------===//
-// VARIABLE is the environment variable that gives the default; empty: none does.
+// VARIABLE is the environment variable that overrides the default, or empty.
 struct ExecutionModeSetting {
 	static constexpr const char *NAME = "vibe_execution_mode";
 	static constexpr const char *VARIABLE = "VIBESPATIAL_EXECUTION_MODE";
-	static constexpr const char *DESCRIPTION = "Where vibespatial computes: auto, cpu or gpu";
+	static constexpr const char *DESCRIPTION = "Which engine computes: auto, cpu or gpu";
 	static constexpr SetScope SCOPE = SetScope::SESSION;
 	static Value Default() {
 		return Value("auto");
@@ -80,8 +82,8 @@ struct PrecompileSetting {
 	static constexpr const char *NAME = "vibe_precompile";
 	static constexpr const char *VARIABLE = "VIBESPATIAL_PRECOMPILE";
 	static constexpr const char *DESCRIPTION =
-	    "Which GPU kernels are made ready before a query needs them: auto (those of the operators), all or off. The "
-	    "environment variable says what LOAD does";
+	    "Which GPU kernels are prepared before a query needs them: auto (those of joins), all or off. "
+	    "VIBESPATIAL_PRECOMPILE decides what LOAD prepares. Applies to the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("auto");
@@ -94,16 +96,16 @@ struct PrecompileSetting {
 struct KernelTimeoutSetting {
 	static constexpr const char *NAME = "vibe_kernel_timeout";
 	static constexpr const char *VARIABLE = "";
-	static constexpr const char *DESCRIPTION =
-	    "Seconds that a query waits for a GPU kernel of its own before the CPU does the work (mode auto). Of the whole "
-	    "process";
+	static constexpr const char *DESCRIPTION = "Seconds that a query in mode auto waits for its GPU kernels before the "
+	                                           "CPU does the work. Applies to the whole "
+	                                           "process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value::DOUBLE(2);
 	}
 	static void Check(const string &source, Value &value, GpuOptions &options) {
 		if (value.IsNull() || !(DoubleValue::Get(value) >= 0) || DoubleValue::Get(value) > 86400) {
-			throw InvalidInputException("%s = %s: seconds between 0 and 86400 are wanted", source, value.ToString());
+			throw InvalidInputException("%s = %s: expected seconds between 0 and 86400", source, value.ToString());
 		}
 		options.kernel_timeout_seconds = DoubleValue::Get(value);
 	}
@@ -112,8 +114,9 @@ struct KernelTimeoutSetting {
 struct KernelSourceSetting {
 	static constexpr const char *NAME = "vibe_kernel_source";
 	static constexpr const char *VARIABLE = "VIBESPATIAL_KERNEL_SOURCE";
-	static constexpr const char *DESCRIPTION =
-	    "Where GPU kernels come from: auto, pack (the release pack alone) or jit (compiled here). Of the whole process";
+	static constexpr const char *DESCRIPTION = "Where GPU kernels come from: auto, pack (only the release pack) or jit "
+	                                           "(always compiled). Applies to the whole "
+	                                           "process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("auto");
@@ -130,9 +133,9 @@ struct KernelSourceSetting {
 struct MemoryTierSetting {
 	static constexpr const char *NAME = "vibe_memory_tier";
 	static constexpr const char *VARIABLE = "";
-	static constexpr const char *DESCRIPTION = "How GPU memory is taken: pool, safe (frees caches and tries again "
+	static constexpr const char *DESCRIPTION = "How GPU memory is allocated: pool, safe (frees caches and retries "
 	                                           "before it fails) or managed (may page to the "
-	                                           "host). Of the whole process";
+	                                           "host). Applies to the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("safe");
@@ -150,7 +153,7 @@ struct GpuDeviceSetting {
 	static constexpr const char *NAME = "vibe_gpu_device";
 	static constexpr const char *VARIABLE = "VIBESPATIAL_GPU_DEVICE";
 	static constexpr const char *DESCRIPTION =
-	    "The number of the GPU that is used. Of the whole process, and fixed once the GPU engine is open";
+	    "The number of the GPU to use. Applies to the whole process and cannot change once the GPU engine is open";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value::BIGINT(0);
@@ -160,8 +163,8 @@ struct GpuDeviceSetting {
 		auto phase = GpuRuntime::Get().GetPhase();
 		bool is_open = phase == GpuRuntime::Phase::OPENING || phase == GpuRuntime::Phase::OPEN;
 		if (source == NAME && device != options.device && is_open) {
-			throw InvalidInputException("%s = %d: the GPU engine of this process is open on device %d, which stays so; "
-			                            "%s in the environment says which one to open",
+			throw InvalidInputException("%s = %d: the GPU engine of this process is already open on device %d; set the "
+			                            "environment variable %s before LOAD to choose another one",
 			                            source, device, options.device, VARIABLE);
 		}
 		options.device = device;
@@ -171,9 +174,9 @@ struct GpuDeviceSetting {
 struct CacheSetting {
 	static constexpr const char *NAME = "vibe_cache";
 	static constexpr const char *VARIABLE = "";
-	static constexpr const char *DESCRIPTION =
-	    "GPU memory for build sides of joins that are kept for the next query with "
-	    "the same one, such as 2GB; 0: none. Of the whole process";
+	static constexpr const char *DESCRIPTION = "GPU memory for build sides of joins that are kept for later queries, "
+	                                           "such as 2GB; 0 keeps none. Applies to the "
+	                                           "whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("2GB");
@@ -188,7 +191,8 @@ struct GpuMemoryLimitSetting {
 	static constexpr const char *NAME = "vibe_gpu_memory_limit";
 	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
-	    "The most GPU memory to use, such as 8GB; empty or 0: nine tenths of what is free. Of the whole process";
+	    "The most GPU memory to use, such as 8GB; empty or 0 means nine tenths of what is free. Applies to the whole "
+	    "process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("");
@@ -202,9 +206,9 @@ struct GpuMemoryLimitSetting {
 struct CacheDirSetting {
 	static constexpr const char *NAME = "vibe_cache_dir";
 	static constexpr const char *VARIABLE = "VIBESPATIAL_CACHE_DIR";
-	static constexpr const char *DESCRIPTION = "The folder that compiled GPU kernels are kept in; empty: vibespatial's "
-	                                           "in the user's cache folder. Of the whole "
-	                                           "process";
+	static constexpr const char *DESCRIPTION = "The folder for compiled GPU kernels; empty means vibespatial/kernels "
+	                                           "in the user's cache folder. Applies to the "
+	                                           "whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("");
@@ -219,7 +223,7 @@ struct CacheLimitSetting {
 	static constexpr const char *NAME = "vibe_cache_limit";
 	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
-	    "The most bytes of compiled GPU kernels that are kept on disk, such as 256MiB. Of the whole process";
+	    "The most bytes of compiled GPU kernels to keep on disk, such as 256MiB. Applies to the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value("256MiB");
@@ -227,7 +231,7 @@ struct CacheLimitSetting {
 	static void Check(const string &source, Value &value, GpuOptions &options) {
 		auto bytes = CheckBytes(source, value);
 		if (bytes == 0) {
-			throw InvalidInputException("%s = '%s': a size above 0 is wanted, such as '256MiB'", source,
+			throw InvalidInputException("%s = '%s': expected a size above 0, such as '256MiB'", source,
 			                            value.IsNull() ? string() : StringValue::Get(value));
 		}
 		options.cache_limit = bytes;
@@ -237,8 +241,9 @@ struct CacheLimitSetting {
 struct CompileWorkersSetting {
 	static constexpr const char *NAME = "vibe_compile_workers";
 	static constexpr const char *VARIABLE = "";
-	static constexpr const char *DESCRIPTION =
-	    "How many processes compile GPU kernels at a time; 0: as many as cores and memory allow. Of the whole process";
+	static constexpr const char *DESCRIPTION = "How many processes compile GPU kernels at the same time; 0 means as "
+	                                           "many as cores and memory allow. Applies to "
+	                                           "the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value::BIGINT(0);
@@ -252,7 +257,8 @@ struct CompileTimeoutSetting {
 	static constexpr const char *NAME = "vibe_compile_timeout";
 	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
-	    "Seconds after which a process that compiles a GPU kernel is ended. Of the whole process";
+	    "Seconds without a result after which a process that compiles GPU kernels is stopped. Applies to the whole "
+	    "process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
 	static Value Default() {
 		return Value::BIGINT(180);
@@ -265,7 +271,7 @@ struct CompileTimeoutSetting {
 //===----------------------------------------------------------------------===//
 // SET and LOAD
 //===----------------------------------------------------------------------===//
-//! What a setting means once it has its new value
+//! Applies a setting after its value has changed
 template <class SETTING>
 void Apply(ClientContext &, const Value &, const GpuOptions &options) {
 	GpuRuntime::Get().SetOptions(options);
@@ -277,7 +283,7 @@ void StartInBackground(ExecutionMode mode, Precompile precompile, const string &
 	}
 	auto names = AllKernels();
 	if (precompile == Precompile::AUTO) {
-		// The first use comes first
+		// In the order of first use
 		names = vibespatial::KernelNeeds(vibespatial::KernelSet::BOX_INDEX);
 		for (auto &name : vibespatial::KernelNeeds(vibespatial::KernelSet::SPATIAL_JOIN)) {
 			if (std::find(names.begin(), names.end(), name) == names.end()) {
@@ -305,7 +311,7 @@ void Apply<ExecutionModeSetting>(ClientContext &context, const Value &value, con
 		string why_not;
 		if (!WaitForGpu(context, GPU_PATIENCE_SECONDS, why_not)) {
 			throw InvalidInputException("vibe_execution_mode = 'gpu': there is no GPU to use: %s. FROM vibe_gpu_info() "
-			                            "shows all that was looked for; 'auto' or 'cpu' go without",
+			                            "lists everything that was searched; 'auto' and 'cpu' work without a GPU",
 			                            why_not);
 		}
 	}
@@ -320,15 +326,15 @@ void Apply<PrecompileSetting>(ClientContext &context, const Value &value, const 
 template <class SETTING>
 void Set(ClientContext &context, SetScope scope, Value &value) {
 	if (SETTING::SCOPE == SetScope::GLOBAL && scope == SetScope::SESSION) {
-		throw InvalidInputException("%s is of the whole process: SET GLOBAL %s", SETTING::NAME, SETTING::NAME);
+		throw InvalidInputException("%s applies to the whole process: use SET GLOBAL %s", SETTING::NAME, SETTING::NAME);
 	}
 	auto options = GpuRuntime::Get().Options();
 	SETTING::Check(SETTING::NAME, value, options);
 	Apply<SETTING>(context, value, options);
 }
 
-//! Takes the value that the setting has from the start into the options. A database that is not the first of the process has
-//! a say only where it was opened with a value of its own.
+//! Registers a setting and stores its initial value in the options. The options belong to the process: a database that is not
+//! the first one changes them only if it was opened with an explicit value.
 template <class SETTING>
 void Register(DBConfig &config, GpuOptions &options, bool is_first) {
 	auto value = SETTING::Default();
@@ -337,13 +343,13 @@ void Register(DBConfig &config, GpuOptions &options, bool is_first) {
 	if (environment && *environment) {
 		Value text(environment);
 		if (!TryCast(text, value.type())) {
-			throw InvalidInputException("%s = '%s': a number is wanted", SETTING::VARIABLE, environment);
+			throw InvalidInputException("%s = '%s': expected a number", SETTING::VARIABLE, environment);
 		}
 		value = text;
 		SETTING::Check(SETTING::VARIABLE, value, unused);
 	}
 	config.AddExtensionOption(SETTING::NAME, SETTING::DESCRIPTION, value.type(), value, Set<SETTING>, SETTING::SCOPE);
-	// Another one may have been given when the database was opened
+	// The database may have been opened with another value
 	Value given;
 	config.TryGetCurrentSetting(SETTING::NAME, given);
 	given = given.DefaultCastAs(value.type());
@@ -384,17 +390,20 @@ void RegisterSettings(ExtensionLoader &loader) {
 
 	config.AddExtensionOption(
 	    "vibe_deterministic",
-	    "Rows of a spatial join or a search come in a stable order, whatever the number of threads",
+	    "Return the rows of spatial joins and vibe_knn in a stable order, for any number of threads",
 	    LogicalType::BOOLEAN, Value::BOOLEAN(false));
-	config.AddExtensionOption("vibe_gpu_min_rows",
-	                          "From so many rows on mode auto prefers the GPU; -1: as measured, see vibe_kernels()",
-	                          LogicalType::BIGINT, Value::BIGINT(-1));
-	config.AddExtensionOption("vibe_join_partitions",
-	                          "Cut the build side of spatial joins into so many parts; 0: as many as memory asks for",
-	                          LogicalType::UBIGINT, Value::UBIGINT(0));
-	config.AddExtensionOption("vibe_rewrites",
-	                          "Expressions of vibespatial's functions become cheaper ones; EXPLAIN shows them",
-	                          LogicalType::BOOLEAN, Value::BOOLEAN(true));
+	config.AddExtensionOption(
+	    "vibe_gpu_min_rows",
+	    "Number of rows from which mode auto prefers the GPU; -1 uses the measured threshold of each "
+	    "kernel, see vibe_kernels()",
+	    LogicalType::BIGINT, Value::BIGINT(-1));
+	config.AddExtensionOption(
+	    "vibe_join_partitions",
+	    "Split the build side of spatial joins into this many partitions; 0 means as many as memory requires",
+	    LogicalType::UBIGINT, Value::UBIGINT(0));
+	config.AddExtensionOption(
+	    "vibe_rewrites", "Replace expressions by cheaper equivalents, and skip Parquet row groups; EXPLAIN shows them",
+	    LogicalType::BOOLEAN, Value::BOOLEAN(true));
 }
 
 void StartGpu(ExtensionLoader &loader) {

@@ -9,31 +9,31 @@
 
 namespace duckdb {
 
-//! How long whoever asked for the GPU waits for the engine and its device
+//! How long a query in mode gpu waits for the engine and its device
 static constexpr double GPU_PATIENCE_SECONDS = 10;
 
 enum class Precompile : uint8_t { AUTO, ALL, OFF };
 
-//! The vibe_ settings, with their defaults from the environment
+//! Registers the vibe_ settings; environment variables override their defaults
 void RegisterSettings(ExtensionLoader &loader);
-//! Opens the engine in the background where a device may be and the settings do not say no; returns at once
+//! Opens the GPU engine in the background if there may be a device and the settings allow it; returns at once
 void StartGpu(ExtensionLoader &loader);
 
 vibespatial::ExecutionMode GetExecutionMode(ClientContext &context);
 Precompile GetPrecompile(ClientContext &context);
-//! From so many rows on mode auto prefers the GPU; negative: as measured, kernel by kernel
+//! Number of rows from which mode auto prefers the GPU; negative: the measured threshold of each kernel
 int64_t GetGpuMinRows(ClientContext &context);
-//! Rows come in a stable order, whatever the number of threads
+//! Whether rows must come in a stable order for any number of threads
 bool GetDeterministic(ClientContext &context);
-//! Expressions may be rewritten
+//! Whether expressions may be rewritten
 bool GetRewrites(ClientContext &context);
-//! Seconds that a query waits for its own kernels
+//! Seconds that a query in mode auto waits for its kernels
 double GetKernelTimeout(ClientContext &context);
 
-//! The engine, with its device up. Without: nothing, and the reason, after so many seconds at most. Throws when the query is
-//! cancelled.
+//! Waits up to `seconds` for the engine and its device. Returns null and the reason if they are not there by then. Throws when
+//! the query is cancelled.
 vibespatial::GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not);
-//! All kernels of the registry, by name
+//! The names of all kernels in the registry
 std::vector<std::string> AllKernels();
 
 } // namespace duckdb

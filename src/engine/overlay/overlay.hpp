@@ -9,7 +9,7 @@
 // predicates checks that, and everything else is decided on that arrangement. Every vertex of the result is a vertex of
 // the input or a rounded crossing. Z and M are dropped.
 //
-// How it works: docs/overlay.md
+// How it works: docs/internals/overlays.md
 //===----------------------------------------------------------------------===//
 #pragma once
 
