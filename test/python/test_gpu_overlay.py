@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from test_gpu_bulk import event
+from test_gpu_scalar_batch import event
 from test_gpu_runtime import fake, process  # noqa: F401 (fixtures)
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"

@@ -44,7 +44,7 @@ void RunAfterDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> 
 	if (!join_rewrites::HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
 		RewriteSpatialJoins(input.context, input.optimizer.binder, plan);
 		// After the joins, which answer a predicate without computing it for every pair
-		PutBulk(input.context, input.optimizer.binder, plan);
+		PlanScalarBatches(input.context, input.optimizer.binder, plan);
 	}
 	if (!hidden) {
 		return;

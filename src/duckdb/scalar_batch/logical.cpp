@@ -11,21 +11,22 @@ namespace duckdb {
 
 using vibespatial::BulkTask;
 
-LogicalBulk::LogicalBulk(TableIndex table_index, unique_ptr<LogicalOperator> child) : table_index(table_index) {
+LogicalScalarBatch::LogicalScalarBatch(TableIndex table_index, unique_ptr<LogicalOperator> child)
+    : table_index(table_index) {
 	estimated_cardinality = child->estimated_cardinality;
 	has_estimated_cardinality = child->has_estimated_cardinality;
 	children.push_back(std::move(child));
 }
 
-string LogicalBulk::GetName() const {
-	return "VIBE_BULK";
+string LogicalScalarBatch::GetName() const {
+	return "VIBE_SCALAR_BATCH";
 }
 
-string LogicalBulk::GetExtensionName() const {
+string LogicalScalarBatch::GetExtensionName() const {
 	return "vibespatial";
 }
 
-InsertionOrderPreservingMap<string> LogicalBulk::ParamsToString() const {
+InsertionOrderPreservingMap<string> LogicalScalarBatch::ParamsToString() const {
 	InsertionOrderPreservingMap<string> result;
 	string calls;
 	for (auto &call : expressions) {
@@ -36,7 +37,7 @@ InsertionOrderPreservingMap<string> LogicalBulk::ParamsToString() const {
 	return result;
 }
 
-vector<ColumnBinding> LogicalBulk::GetColumnBindings() {
+vector<ColumnBinding> LogicalScalarBatch::GetColumnBindings() {
 	auto below = children[0]->GetColumnBindings();
 	vector<ColumnBinding> result;
 	for (auto column : columns) {
@@ -48,7 +49,7 @@ vector<ColumnBinding> LogicalBulk::GetColumnBindings() {
 	return result;
 }
 
-void LogicalBulk::ResolveTypes() {
+void LogicalScalarBatch::ResolveTypes() {
 	types.clear();
 	for (auto column : columns) {
 		types.push_back(children[0]->types[column]);
@@ -58,9 +59,9 @@ void LogicalBulk::ResolveTypes() {
 	}
 }
 
-PhysicalOperator &LogicalBulk::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
+PhysicalOperator &LogicalScalarBatch::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
 	auto &child = planner.CreatePlan(*children[0]);
-	return planner.Make<PhysicalBulk>(context, *this, child);
+	return planner.Make<PhysicalScalarBatch>(context, *this, child);
 }
 
 bool IsConstantGeometry(const Expression &argument) {
@@ -68,7 +69,7 @@ bool IsConstantGeometry(const Expression &argument) {
 	       !ValueOf(argument.Cast<BoundConstantExpression>()).IsNull();
 }
 
-//! A function of one geometry
+//! A call of a function of one geometry
 static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task) {
 	static constexpr struct {
 		const char *name;
@@ -92,7 +93,7 @@ static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task)
 	return false;
 }
 
-bool FindBulkTask(const Expression &call, BulkTask &task) {
+bool FindScalarTask(const Expression &call, BulkTask &task) {
 	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
 		return false;
 	}
@@ -101,7 +102,7 @@ bool FindBulkTask(const Expression &call, BulkTask &task) {
 	if (count == 1) {
 		return FindRowTask(function, task);
 	}
-	// `spatial` has functions of the same names
+	// Only our functions have this bind data: `spatial` has functions with the same names
 	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(BindDataOf(function).get())) {
 		return false;
 	}

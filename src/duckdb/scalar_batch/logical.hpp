@@ -11,15 +11,15 @@
 
 namespace duckdb {
 
-//! VIBE_BULK: columns of its child, and one for each call of a function of one geometry or two, whose rows are computed many at a
-//! time. The calls are its expressions, all of one kernel.
-class LogicalBulk : public LogicalExtensionOperator {
+//! VIBE_SCALAR_BATCH: computes calls of functions of one or two geometries for many rows at a time. It emits columns of its child, then
+//! one column for each call. The calls are its expressions; all run the same kernel.
+class LogicalScalarBatch : public LogicalExtensionOperator {
 public:
-	LogicalBulk(TableIndex table_index, unique_ptr<LogicalOperator> child);
+	LogicalScalarBatch(TableIndex table_index, unique_ptr<LogicalOperator> child);
 
-	//! Of the calls
+	//! The table of the call columns
 	TableIndex table_index;
-	//! Columns of the child that come out
+	//! The columns of the child that are emitted
 	vector<idx_t> columns;
 
 	string GetName() const override;
@@ -35,13 +35,14 @@ protected:
 	void ResolveTypes() override;
 };
 
-//! What a call asks of its geometries, one of two may be a constant; false for all but our own functions
-bool FindBulkTask(const Expression &call, vibespatial::BulkTask &task);
+//! Translates a call into what the GPU engine computes; false for calls that it does not, and for functions of other extensions. One
+//! of two geometries may be a constant.
+bool FindScalarTask(const Expression &call, vibespatial::BulkTask &task);
 
-//! An argument with the same geometry in all rows
+//! Whether an argument is a constant geometry, not NULL
 bool IsConstantGeometry(const Expression &argument);
 
-//! Puts VIBE_BULK below filters, projections and aggregates over as many rows as the GPU is for, and asks for its kernels
-void PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);
+//! Puts VIBE_SCALAR_BATCH below filters, projections and aggregates whose calls go to the GPU, and requests its kernels
+void PlanScalarBatches(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);
 
 } // namespace duckdb

@@ -1,6 +1,6 @@
 #include "duckdb/scalar_batch/logical.hpp"
 
-#include "duckdb/spatial_join/index_dispatch.hpp"
+#include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
@@ -11,13 +11,13 @@ namespace duckdb {
 
 namespace {
 
-bool IsBulk(const LogicalOperator &op) {
-	return op.type == LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR && op.GetName() == "VIBE_BULK";
+bool IsScalarBatch(const LogicalOperator &op) {
+	return op.type == LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR && op.GetName() == "VIBE_SCALAR_BATCH";
 }
 
-class BulkRewriter {
+class ScalarBatchRewriter {
 public:
-	BulkRewriter(ClientContext &context, Binder &binder) : context(context), binder(binder) {
+	ScalarBatchRewriter(ClientContext &context, Binder &binder) : context(context), binder(binder) {
 	}
 
 	void Rewrite(unique_ptr<LogicalOperator> &op) {
@@ -43,10 +43,10 @@ public:
 	}
 
 private:
-	//! An operator has calls of one of them; those of pairs come first, since their arguments may be calls of the other
+	//! One operator runs one kernel. Pairs come first, and take the calls of rows in their arguments with them.
 	static constexpr const char *KERNELS[] = {"scalar_pairs", "scalar_rows"};
 
-	//! The calls in an expression that is computed for every row: not what an arm of a CASE or the like asks for
+	//! The calls in an expression that are computed for every row: none in the branches of CASE, COALESCE or TRY
 	static void FindCalls(unique_ptr<Expression> &expr, const char *kernel,
 	                      vector<reference<unique_ptr<Expression>>> &calls) {
 		vibespatial::BulkTask task;
@@ -68,7 +68,7 @@ private:
 			}
 			break;
 		default:
-			if (FindBulkTask(*expr, task) && strcmp(task.Kernel(), kernel) == 0) {
+			if (FindScalarTask(*expr, task) && strcmp(task.Kernel(), kernel) == 0) {
 				calls.push_back(expr);
 				return;
 			}
@@ -79,36 +79,36 @@ private:
 
 	bool GoesToDevice(LogicalOperator &input, const char *kernel) {
 		auto rows = input.has_estimated_cardinality ? input.estimated_cardinality : input.EstimateCardinality(context);
-		OperatorDispatch dispatch(context, "VIBE_BULK");
+		OperatorDispatch dispatch(context, "VIBE_SCALAR_BATCH");
 		auto decision =
 		    vibespatial::Decide(dispatch.Mode(), vibespatial::FindOperation(kernel), rows, GetGpuMinRows(context));
 		if (decision.selected != vibespatial::ExecutionMode::GPU) {
 			dispatch.LogCpu(kernel, decision, rows);
 			return false;
 		}
-		OperatorDispatch::RequestKernels(context, kernel, "VIBE_BULK");
+		OperatorDispatch::RequestKernels(context, kernel, "VIBE_SCALAR_BATCH");
 		return true;
 	}
 
-	//! Takes the calls into an operator over `input`; columns of it stand in their place
-	unique_ptr<LogicalBulk> Take(unique_ptr<LogicalOperator> input,
-	                             const vector<reference<unique_ptr<Expression>>> &calls) {
-		auto bulk = make_uniq<LogicalBulk>(binder.GenerateTableIndex(), std::move(input));
+	//! Moves the calls into an operator over `input`, and puts references to its columns in their place
+	unique_ptr<LogicalScalarBatch> Take(unique_ptr<LogicalOperator> input,
+	                                    const vector<reference<unique_ptr<Expression>>> &calls) {
+		auto batch = make_uniq<LogicalScalarBatch>(binder.GenerateTableIndex(), std::move(input));
 		for (auto &slot : calls) {
 			auto &call = slot.get();
 			idx_t index = 0;
-			while (index < bulk->expressions.size() && !bulk->expressions[index]->Equals(*call)) {
+			while (index < batch->expressions.size() && !batch->expressions[index]->Equals(*call)) {
 				index++;
 			}
-			auto column = make_uniq<BoundColumnRefExpression>(call->GetName(), ReturnTypeOf(*call),
-			                                                  ColumnBinding(bulk->table_index, ProjectionIndex(index)));
+			auto column = make_uniq<BoundColumnRefExpression>(
+			    call->GetName(), ReturnTypeOf(*call), ColumnBinding(batch->table_index, ProjectionIndex(index)));
 			column->SetAlias(call->GetAlias());
-			if (index == bulk->expressions.size()) {
-				bulk->expressions.push_back(std::move(call));
+			if (index == batch->expressions.size()) {
+				batch->expressions.push_back(std::move(call));
 			}
 			call = std::move(column);
 		}
-		return bulk;
+		return batch;
 	}
 
 	static column_binding_set_t Used(LogicalOperator &op) {
@@ -127,15 +127,15 @@ private:
 		if (calls.empty() || !GoesToDevice(*op.children[0], kernel)) {
 			return;
 		}
-		auto bulk = Take(std::move(op.children[0]), calls);
+		auto batch = Take(std::move(op.children[0]), calls);
 		auto used = Used(op);
-		auto bindings = bulk->children[0]->GetColumnBindings();
+		auto bindings = batch->children[0]->GetColumnBindings();
 		for (idx_t i = 0; i < bindings.size(); i++) {
 			if (used.count(bindings[i])) {
-				bulk->columns.push_back(i);
+				batch->columns.push_back(i);
 			}
 		}
-		op.children[0] = std::move(bulk);
+		op.children[0] = std::move(batch);
 	}
 
 	void Filter(LogicalFilter &filter, const char *kernel) {
@@ -156,7 +156,7 @@ private:
 		auto outputs = filter.GetColumnBindings();
 		auto input = std::move(filter.children[0]);
 		if (!rest.empty()) {
-			// What costs little comes first
+			// The cheap conditions run first
 			auto below = make_uniq<LogicalFilter>();
 			below->expressions = std::move(rest);
 			below->SetEstimatedCardinality(input->EstimateCardinality(context));
@@ -172,34 +172,34 @@ private:
 		SetOutputs(filter, outputs);
 	}
 
-	//! The columns that come out of a filter over VIBE_BULK, and so those that go in
+	//! Sets the columns that a filter over VIBE_SCALAR_BATCH emits, and the columns of the child that are needed for them
 	static void SetOutputs(LogicalFilter &filter, const vector<ColumnBinding> &outputs) {
-		auto &bulk = static_cast<LogicalBulk &>(*filter.children[0]);
+		auto &batch = static_cast<LogicalScalarBatch &>(*filter.children[0]);
 		auto used = Used(filter);
 		used.insert(outputs.begin(), outputs.end());
-		bulk.columns.clear();
-		auto below = bulk.children[0]->GetColumnBindings();
+		batch.columns.clear();
+		auto below = batch.children[0]->GetColumnBindings();
 		for (idx_t i = 0; i < below.size(); i++) {
 			if (used.count(below[i])) {
-				bulk.columns.push_back(i);
+				batch.columns.push_back(i);
 			}
 		}
 		filter.projection_map.clear();
-		auto bindings = bulk.GetColumnBindings();
+		auto bindings = batch.GetColumnBindings();
 		for (auto &output : outputs) {
 			auto position = std::find(bindings.begin(), bindings.end(), output) - bindings.begin();
 			filter.projection_map.push_back(ProjectionIndex(NumericCast<idx_t>(position)));
 		}
 		if (outputs.empty()) {
 			filter.projection_map.push_back(
-			    ProjectionIndex(bulk.columns.size())); // rows need a column to be counted by
+			    ProjectionIndex(batch.columns.size())); // one column stays, to count the rows
 		}
 	}
 
-	//! Columns that nobody above reads stay below: the geometries, mostly
+	//! Removes the columns that `op` does not read from the filter below it: the geometries, mostly
 	static void PruneFilter(LogicalOperator &op) {
 		auto &child = *op.children[0];
-		if (child.type != LogicalOperatorType::LOGICAL_FILTER || !IsBulk(*child.children[0])) {
+		if (child.type != LogicalOperatorType::LOGICAL_FILTER || !IsScalarBatch(*child.children[0])) {
 			return;
 		}
 		auto used = Used(op);
@@ -218,8 +218,8 @@ private:
 
 } // namespace
 
-void PutBulk(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan) {
-	BulkRewriter(context, binder).Rewrite(plan);
+void PlanScalarBatches(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan) {
+	ScalarBatchRewriter(context, binder).Rewrite(plan);
 }
 
 } // namespace duckdb

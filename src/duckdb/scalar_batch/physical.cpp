@@ -1,6 +1,6 @@
 #include "duckdb/scalar_batch/physical.hpp"
 
-#include "duckdb/scalar_batch/device.hpp"
+#include "duckdb/scalar_batch/batch.hpp"
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 
@@ -11,14 +11,15 @@ namespace duckdb {
 //===----------------------------------------------------------------------===//
 // Planning
 //===----------------------------------------------------------------------===//
-PhysicalBulk::PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBulk &bulk, PhysicalOperator &child)
-    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, bulk.types, bulk.estimated_cardinality),
-      calls(std::move(bulk.expressions)), columns(bulk.columns), buffered_columns(child.types.size()) {
+PhysicalScalarBatch::PhysicalScalarBatch(PhysicalPlan &plan, ClientContext &context, LogicalScalarBatch &logical,
+                                         PhysicalOperator &child)
+    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, logical.types, logical.estimated_cardinality),
+      calls(std::move(logical.expressions)), columns(logical.columns), buffered_columns(child.types.size()) {
 	children.push_back(child);
 	for (auto &call : calls) {
 		tasks.emplace_back();
-		if (!FindBulkTask(*call, tasks.back())) {
-			throw InternalException("VIBE_BULK: a call that is none");
+		if (!FindScalarTask(*call, tasks.back())) {
+			throw InternalException("VIBE_SCALAR_BATCH: the device cannot compute %s", call->ToString());
 		}
 		ExpressionIterator::VisitExpression<BoundReferenceExpression>(
 		    *call, [&](const BoundReferenceExpression &column) { buffered_columns[IndexOf(column)] = true; });
@@ -26,14 +27,14 @@ PhysicalBulk::PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBu
 	for (auto column : columns) {
 		buffered_columns[column] = true;
 	}
-	planned_engine = DeviceBulk::DescribePlan(context, tasks[0].Kernel(), child.estimated_cardinality);
+	planned_engine = ScalarBatchDispatch::DescribePlan(context, tasks[0].Kernel(), child.estimated_cardinality);
 }
 
-string PhysicalBulk::GetName() const {
-	return "VIBE_BULK";
+string PhysicalScalarBatch::GetName() const {
+	return "VIBE_SCALAR_BATCH";
 }
 
-InsertionOrderPreservingMap<string> PhysicalBulk::ParamsToString() const {
+InsertionOrderPreservingMap<string> PhysicalScalarBatch::ParamsToString() const {
 	InsertionOrderPreservingMap<string> result;
 	string text;
 	for (auto &call : calls) {
@@ -50,132 +51,135 @@ InsertionOrderPreservingMap<string> PhysicalBulk::ParamsToString() const {
 //===----------------------------------------------------------------------===//
 namespace {
 
-class BulkGlobalState : public GlobalOperatorState {
+class ScalarBatchGlobalState : public GlobalOperatorState {
 public:
-	BulkGlobalState(ClientContext &context, const PhysicalBulk &op) : device(context, op) {
+	ScalarBatchGlobalState(ClientContext &context, const PhysicalScalarBatch &op) : dispatch(context, op) {
 	}
-	DeviceBulk device;
+	ScalarBatchDispatch dispatch;
 };
 
-//! One thread's batches: one collects while the other is worked on
-class BulkState : public OperatorState {
+//! One thread's batches: one collects rows while the device works on another
+class ScalarBatchState : public OperatorState {
 public:
-	BulkState(ExecutionContext &context, const PhysicalBulk &op)
-	    : client(context.client), op(op), rows(context.client, op) {
+	ScalarBatchState(ExecutionContext &context, const PhysicalScalarBatch &op)
+	    : client(context.client), op(op), calls(context.client, op) {
 		auto mode = PhysicalOperator::SelectOperatorCachingMode(context);
-		holds_back = mode == OperatorCachingMode::ORDERED || mode == OperatorCachingMode::UNORDERED;
+		may_collect = mode == OperatorCachingMode::ORDERED || mode == OperatorCachingMode::UNORDERED;
 	}
 
 	bool IsEmpty() const {
-		return !filling && !flying && giving.empty();
+		return !collecting && !on_device && finished.empty();
 	}
-	BulkRows &Rows() {
-		return rows;
+	ScalarCalls &Calls() {
+		return calls;
 	}
 
-	void Add(DataChunk &input, DeviceBulk &device) {
-		if (!filling) {
-			filling = spare ? std::move(spare) : make_uniq<BulkBatch>(client, op, device, rows);
+	void Add(DataChunk &input, ScalarBatchDispatch &dispatch) {
+		if (!collecting) {
+			collecting = reusable ? std::move(reusable) : make_uniq<ScalarBatch>(client, op, dispatch, calls);
 		}
-		filling->Add(input);
-		if (!holds_back || !device.IsActive()) {
+		collecting->Add(input);
+		if (!may_collect || !dispatch.IsActive()) {
 			Flush();
-		} else if (filling->IsFull()) {
-			filling->Launch();
-			Finish(flying);
-			flying = std::move(filling);
+		} else if (collecting->IsFull()) {
+			collecting->Launch();
+			Finish(on_device);
+			on_device = std::move(collecting);
 		}
 	}
 
-	//! What was collected comes out
+	//! Finishes all rows that were added
 	void Flush() {
-		if (filling) {
-			filling->Launch();
+		if (collecting) {
+			collecting->Launch();
 		}
-		Finish(flying);
-		Finish(filling);
+		Finish(on_device);
+		Finish(collecting);
 	}
 
-	//! The next chunk that is done; false when there is none
+	//! Emits the next chunk of finished rows; false when there is none
 	bool Next(DataChunk &chunk) {
-		while (!giving.empty()) {
-			auto &batch = giving.front();
+		while (!finished.empty()) {
+			auto &batch = finished.front();
 			if (next_chunk < batch->ChunkCount()) {
 				batch->Emit(next_chunk++, chunk);
 				return true;
 			}
 			batch->Clear();
-			spare = std::move(batch);
-			giving.pop_front();
+			reusable = std::move(batch);
+			finished.pop_front();
 			next_chunk = 0;
 		}
 		return false;
 	}
 
-	//! The chunk of the last Execute() is in a batch
-	bool taken = false;
+	//! The input of the current Execute() has been added to a batch
+	bool input_is_added = false;
 
 private:
-	void Finish(unique_ptr<BulkBatch> &batch) {
+	void Finish(unique_ptr<ScalarBatch> &batch) {
 		if (batch) {
 			batch->Finish();
-			giving.push_back(std::move(batch));
+			finished.push_back(std::move(batch));
 		}
 	}
 
 	ClientContext &client;
-	const PhysicalBulk &op;
-	BulkRows rows;
-	bool holds_back;
-	unique_ptr<BulkBatch> filling;
-	unique_ptr<BulkBatch> flying;
-	std::deque<unique_ptr<BulkBatch>> giving;
-	unique_ptr<BulkBatch> spare;
+	const PhysicalScalarBatch &op;
+	ScalarCalls calls;
+	bool may_collect;
+	unique_ptr<ScalarBatch> collecting;
+	unique_ptr<ScalarBatch> on_device;
+	//! In the order of the input
+	std::deque<unique_ptr<ScalarBatch>> finished;
+	unique_ptr<ScalarBatch> reusable;
+	//! Of the first finished batch
 	idx_t next_chunk = 0;
 };
 
 } // namespace
 
-unique_ptr<GlobalOperatorState> PhysicalBulk::GetGlobalOperatorState(ClientContext &context) const {
-	return make_uniq<BulkGlobalState>(context, *this);
+unique_ptr<GlobalOperatorState> PhysicalScalarBatch::GetGlobalOperatorState(ClientContext &context) const {
+	return make_uniq<ScalarBatchGlobalState>(context, *this);
 }
 
-unique_ptr<OperatorState> PhysicalBulk::GetOperatorState(ExecutionContext &context) const {
-	return make_uniq<BulkState>(context, *this);
+unique_ptr<OperatorState> PhysicalScalarBatch::GetOperatorState(ExecutionContext &context) const {
+	return make_uniq<ScalarBatchState>(context, *this);
 }
 
-OperatorResultType PhysicalBulk::Execute(ExecutionContext &, DataChunk &input, DataChunk &chunk,
-                                         GlobalOperatorState &gstate, OperatorState &state_p) const {
-	auto &state = state_p.Cast<BulkState>();
-	auto &device = gstate.Cast<BulkGlobalState>().device;
-	if (!state.taken) {
-		device.Start();
-		bool points = state.IsEmpty() && device.IsActive() && device.LeavesPoints() && state.Rows().ArePoints(input);
-		if (state.IsEmpty() && (points || !device.IsActive())) {
-			device.AddPoints(points ? input.size() : 0);
-			state.Rows().Execute(input, chunk);
+OperatorResultType PhysicalScalarBatch::Execute(ExecutionContext &, DataChunk &input, DataChunk &chunk,
+                                                GlobalOperatorState &gstate, OperatorState &state_p) const {
+	auto &state = state_p.Cast<ScalarBatchState>();
+	auto &dispatch = gstate.Cast<ScalarBatchGlobalState>().dispatch;
+	if (!state.input_is_added) {
+		dispatch.Start();
+		bool points =
+		    state.IsEmpty() && dispatch.IsActive() && dispatch.LeavesPoints() && state.Calls().ArePoints(input);
+		if (state.IsEmpty() && (points || !dispatch.IsActive())) {
+			dispatch.AddPoints(points ? input.size() : 0);
+			state.Calls().Execute(input, chunk);
 			return OperatorResultType::NEED_MORE_INPUT;
 		}
-		state.Add(input, device);
-		state.taken = true;
+		state.Add(input, dispatch);
+		state.input_is_added = true;
 	}
 	if (state.Next(chunk)) {
 		return OperatorResultType::HAVE_MORE_OUTPUT;
 	}
-	state.taken = false;
+	state.input_is_added = false;
 	return OperatorResultType::NEED_MORE_INPUT;
 }
 
-OperatorFinalizeResultType PhysicalBulk::FinalExecute(ExecutionContext &, DataChunk &chunk, GlobalOperatorState &,
-                                                      OperatorState &state_p) const {
-	auto &state = state_p.Cast<BulkState>();
+OperatorFinalizeResultType PhysicalScalarBatch::FinalExecute(ExecutionContext &, DataChunk &chunk,
+                                                             GlobalOperatorState &, OperatorState &state_p) const {
+	auto &state = state_p.Cast<ScalarBatchState>();
 	state.Flush();
 	return state.Next(chunk) ? OperatorFinalizeResultType::HAVE_MORE_OUTPUT : OperatorFinalizeResultType::FINISHED;
 }
 
-OperatorFinalResultType PhysicalBulk::OperatorFinalize(Pipeline &, Event &, ClientContext &,
-                                                       OperatorFinalizeInput &input) const {
-	input.global_state.Cast<BulkGlobalState>().device.Finish();
+OperatorFinalResultType PhysicalScalarBatch::OperatorFinalize(Pipeline &, Event &, ClientContext &,
+                                                              OperatorFinalizeInput &input) const {
+	input.global_state.Cast<ScalarBatchGlobalState>().dispatch.Finish();
 	return OperatorFinalResultType::FINISHED;
 }
 

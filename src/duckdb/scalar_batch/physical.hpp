@@ -9,18 +9,19 @@
 
 namespace duckdb {
 
-//! VIBE_BULK. Rows stream through in their order. Where the sink allows it they are held back until there are enough for the device,
-//! and the rest comes out at the end of a thread; where not, each chunk goes there alone.
-class PhysicalBulk : public PhysicalOperator {
+//! VIBE_SCALAR_BATCH. Rows keep their order. If the sink allows it, a thread collects rows until there are enough for the device, and emits
+//! the last of them when its input ends; otherwise every chunk goes to the device by itself.
+class PhysicalScalarBatch : public PhysicalOperator {
 public:
-	PhysicalBulk(PhysicalPlan &plan, ClientContext &context, LogicalBulk &bulk, PhysicalOperator &child);
+	PhysicalScalarBatch(PhysicalPlan &plan, ClientContext &context, LogicalScalarBatch &logical,
+	                    PhysicalOperator &child);
 
-	//! The calls, and what they ask: all of one kernel
+	//! The calls, and what the device computes for each; all run the same kernel
 	vector<unique_ptr<Expression>> calls;
 	vector<vibespatial::BulkTask> tasks;
-	//! Columns of the child that come out, before those of the calls
+	//! The columns of the child that are emitted, before those of the calls
 	vector<idx_t> columns;
-	//! Those, and the ones that the calls read
+	//! The columns of the child that are emitted or that calls read
 	vector<bool> buffered_columns;
 	//! As EXPLAIN shows it
 	string planned_engine;

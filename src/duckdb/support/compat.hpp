@@ -1,10 +1,21 @@
 //===----------------------------------------------------------------------===//
 // duckdb/support/compat.hpp
 //
-// What differs between the versions of DuckDB that the extension is built for, 1.5 and 2.0. The rest of src/duckdb is
-// written against the functions and names of this header and never asks for a version.
+// The differences between DuckDB 1.5 and 2.0, which the extension is built for. The rest of src/duckdb uses the functions and
+// names of this header and never asks for a version. Its sections:
+//
+//   Names                     identifiers and indexes, which 2.0 gives types of their own
+//   Expressions               members that 2.0 hides behind accessors; comparisons and casts, which 2.0 makes functions
+//   Conditions of joins       comparisons beside other conditions
+//   Functions                 bind callbacks, callbacks of execution, signatures
+//   States of aggregates      the callbacks that update, combine and finalize them
+//   Vectors and chunks        mutable access, row counts, executors
+//   Types and values          aliases, casts, geometries
+//   Filters of scans          table filters, which 2.0 makes expressions
+//   Operators                 reports for EXPLAIN ANALYZE, blocking of sources
+//   Table functions           named parameters, the parser
 //===----------------------------------------------------------------------===//
-// It is precompiled: a guard holds where the header was written again since, which "#pragma once" does not see through.
+// The header is precompiled. If it has been written again since, "#pragma once" takes it for another file; a guard does not.
 #ifndef VIBESPATIAL_COMPAT_HPP
 #define VIBESPATIAL_COMPAT_HPP
 
@@ -227,7 +238,10 @@ inline unique_ptr<Expression> &CastChild(Expression &cast) {
 }
 #endif
 
-//! The conditions of a join that compares, as expressions: since 2.0 some of them may be no comparisons
+//===----------------------------------------------------------------------===//
+// Conditions of joins
+//===----------------------------------------------------------------------===//
+//! The conditions of a comparison join as expressions. Since 2.0 they may include conditions that are no comparisons.
 inline vector<unique_ptr<Expression>> CopyConditions(const LogicalComparisonJoin &join) {
 	vector<unique_ptr<Expression>> result;
 	for (auto &condition : join.conditions) {
@@ -240,7 +254,7 @@ inline vector<unique_ptr<Expression>> CopyConditions(const LogicalComparisonJoin
 	return result;
 }
 
-//! Whether a join that compares has a condition that is no comparison and stands among the others
+//! Whether one of the conditions of a comparison join is no comparison (2.0)
 inline bool HasMixedConditions([[maybe_unused]] const LogicalComparisonJoin &join) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	for (auto &condition : join.conditions) {
@@ -252,8 +266,8 @@ inline bool HasMixedConditions([[maybe_unused]] const LogicalComparisonJoin &joi
 	return false;
 }
 
-//! Calls `visit(expression, is_condition)` for the conditions of a join that compares, or for the sides of those that are
-//! comparisons
+//! Calls `visit(expression, is_condition)` for the conditions of a comparison join: for both sides of a comparison, and for a condition
+//! that is none as a whole
 template <class VISIT>
 void VisitConditions(LogicalComparisonJoin &join, VISIT &&visit) {
 	for (auto &condition : join.conditions) {
@@ -271,7 +285,7 @@ void VisitConditions(LogicalComparisonJoin &join, VISIT &&visit) {
 	}
 }
 
-//! Whether it has one beside them
+//! Whether a comparison join has a predicate beside its conditions (1.5)
 inline bool HasPredicate([[maybe_unused]] const LogicalComparisonJoin &join) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return false;
@@ -280,7 +294,7 @@ inline bool HasPredicate([[maybe_unused]] const LogicalComparisonJoin &join) {
 #endif
 }
 
-//! The sides of a condition that compares with `type`; nothing for all others
+//! Whether a condition is a comparison of this type, which has a left and a right side
 inline bool IsComparison(const JoinCondition &condition, ExpressionType type) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return condition.IsComparison() && condition.GetComparisonType() == type;
@@ -307,7 +321,7 @@ inline const Expression &RightOf(const JoinCondition &condition) {
 // Functions
 //===----------------------------------------------------------------------===//
 #ifdef VIBESPATIAL_DUCKDB_2
-//! A function in a call whose types are being settled, scalar or aggregate
+//! A scalar or aggregate function while a call of it is bound
 using BoundFunction = BoundSimpleFunction;
 
 inline const string &NameOf(const BoundFunction &function) {
@@ -333,9 +347,9 @@ inline LogicalType &ResultTypeOf(BoundFunction &function) {
 }
 #endif
 
-//! Settles the types of a call
+//! Sets the argument and return types of a call
 using settle_types_t = void (*)(BoundFunction &function, const vector<unique_ptr<Expression>> &arguments);
-//! Makes what a call keeps for its query
+//! Makes the bind data of a call
 using make_bind_data_t = unique_ptr<FunctionData> (*)(ClientContext &context);
 
 inline unique_ptr<FunctionData> NoBindData(ClientContext &) {
@@ -356,7 +370,7 @@ void SetBind(ScalarFunction &function) {
 #endif
 }
 
-//! The same where the types depend on the values of arguments
+//! The same if the types depend on the values of arguments
 using settle_types_by_values_t = void (*)(ClientContext &context, BoundFunction &function,
                                           const vector<unique_ptr<Expression>> &arguments);
 
@@ -408,7 +422,7 @@ void SetName(FUNCTION &function, const string &name) {
 #endif
 }
 
-//! Since 2.0 the names of parameters are part of a function; before, its description alone has them
+//! Sets the names of parameters, which are part of a function since 2.0 and of its description before
 template <class FUNCTION>
 void NameParameters([[maybe_unused]] FUNCTION &function, [[maybe_unused]] const vector<string> &names) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -421,7 +435,7 @@ void NameParameters([[maybe_unused]] FUNCTION &function, [[maybe_unused]] const 
 #endif
 }
 
-//! Whether one of the functions has the same arguments
+//! Whether the set has a function with the same argument types
 inline bool HasOverload(const ScalarFunctionSet &set, const ScalarFunction &function) {
 	for (auto &existing : set.functions) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -435,7 +449,7 @@ inline bool HasOverload(const ScalarFunctionSet &set, const ScalarFunction &func
 	return false;
 }
 
-//! The bind callback of an aggregate, from a function with a signature of ours
+//! Makes a bind callback of an aggregate from a function that has the same signature in all versions
 using bind_aggregate_t = unique_ptr<FunctionData> (*)(ClientContext &context, BoundFunction &function,
                                                       const vector<unique_ptr<Expression>> &arguments);
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -462,7 +476,7 @@ inline bind_aggregate_function_t BindCallbackOf(const AggregateFunctionSet &set)
 //===----------------------------------------------------------------------===//
 // States of aggregates
 //===----------------------------------------------------------------------===//
-//! An aggregate of nothing whose state is a number
+//! An aggregate without arguments whose state is a number
 inline AggregateObject NumberState() {
 #ifdef VIBESPATIAL_DUCKDB_2
 	AggregateFunction function(
@@ -517,15 +531,15 @@ inline void DestroyStates(const AggregateObject &object, Vector &states, Aggrega
 #endif
 }
 
-//! As many rows as UpdateState may be given at once
+//! The most rows of one UpdateState()
 #ifdef VIBESPATIAL_DUCKDB_2
 constexpr idx_t ROWS_OF_ONE_UPDATE = STANDARD_VECTOR_SIZE;
 #else
-//! A function that wants to number the rows is not asked to number too many
+//! Some functions allocate a selection of all rows
 constexpr idx_t ROWS_OF_ONE_UPDATE = 32 * STANDARD_VECTOR_SIZE;
 #endif
 
-//! Adds all rows to one state; false where the function has no way to do that
+//! Adds all rows to one state; false if the function has no callback for that
 inline bool UpdateState(const AggregateObject &object, Vector *inputs, AggregateInputData &input, data_ptr_t state,
                         idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -547,7 +561,7 @@ inline bool UpdateState(const AggregateObject &object, Vector *inputs, Aggregate
 	return true;
 }
 
-//! Adds each row to a state of its own
+//! Adds row i to states[i]
 inline void UpdateStates(const AggregateObject &object, Vector *inputs, AggregateInputData &input, Vector &states,
                          idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -633,7 +647,7 @@ inline void ToUnified(Vector &vector, idx_t count, UnifiedVectorFormat &format) 
 #endif
 }
 
-//! The record batch that a vector points into; nullptr where it is none of an Arrow scan
+//! The Arrow record batch that a vector points into; nullptr if the vector does not come from an Arrow scan
 inline const ArrowArray *BatchOf(Vector &vector) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	auto &buffer = vector.GetBufferRef();
@@ -656,7 +670,7 @@ inline const ArrowArray *BatchOf(Vector &vector) {
 	return nullptr;
 }
 
-//! Sets the number of rows of a chunk, and since 2.0 that of its vectors
+//! Sets the number of rows of a chunk, and since 2.0 of its vectors
 inline void SetRowCount(DataChunk &chunk, idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	chunk.SetChildCardinality(count);
@@ -665,14 +679,14 @@ inline void SetRowCount(DataChunk &chunk, idx_t count) {
 #endif
 }
 
-//! The same for a vector that is in no chunk
+//! The same for a vector outside of a chunk
 inline void SetRowCount([[maybe_unused]] Vector &vector, [[maybe_unused]] idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	FlatVector::SetSize(vector, count);
 #endif
 }
 
-//! Makes a vector a constant one
+//! Makes a vector constant
 inline void ReferenceValue(Vector &vector, const Value &value, [[maybe_unused]] idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	vector.Reference(value, count_t(count));
@@ -681,7 +695,7 @@ inline void ReferenceValue(Vector &vector, const Value &value, [[maybe_unused]] 
 #endif
 }
 
-//! Makes a vector a constant one of `count` rows, from a row of another
+//! Makes a vector constant: `count` times a row of another vector
 inline void ReferenceRow(Vector &vector, Vector &source, idx_t row, idx_t source_count, [[maybe_unused]] idx_t count) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	ConstantVector::Reference(vector, count_t(count), source, row, source_count);
@@ -690,7 +704,7 @@ inline void ReferenceRow(Vector &vector, Vector &source, idx_t row, idx_t source
 #endif
 }
 
-//! Runs a function that returns std::optional<RESULT>, nothing for NULL, on the rows that are not NULL
+//! Runs a function on the rows that are not NULL. It returns std::optional<RESULT>; no value stands for NULL.
 template <class INPUT, class RESULT, class FUNCTION>
 void ExecuteOrNull(Vector &input, Vector &result, idx_t count, FUNCTION &&function) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -755,7 +769,7 @@ inline LogicalType WithExtensionInfo(LogicalType type, unique_ptr<ExtensionTypeI
 #endif
 }
 
-//! WKT as a string of `vector`
+//! The WKT of a geometry, in the string heap of `vector`
 inline string_t GeometryText(Vector &vector, const string_t &geometry) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return Geometry::ToString(StringVector::GetStringHeap(vector), geometry);
@@ -764,7 +778,7 @@ inline string_t GeometryText(Vector &vector, const string_t &geometry) {
 #endif
 }
 
-//! A geometry of a type, which may name a CRS
+//! A geometry of this type, which may have a CRS
 inline Value GeometryValue(const_data_ptr_t wkb, idx_t size, const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return GeoType::HasCRS(type) ? Value::GEOMETRY(wkb, size, GeoType::GetCRS(type)) : Value::GEOMETRY(wkb, size);
@@ -775,7 +789,7 @@ inline Value GeometryValue(const_data_ptr_t wkb, idx_t size, const LogicalType &
 #endif
 }
 
-//! Casts a value in place; false where that fails
+//! Casts a value in place; false if that fails
 inline bool TryCast(Value &value, const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	auto result = value.DefaultTryCastAs(type);
@@ -789,7 +803,7 @@ inline bool TryCast(Value &value, const LogicalType &type) {
 #endif
 }
 
-//! "8GB" as a number; throws where it is none
+//! Parses a size such as "8GB"; throws if it is none
 inline idx_t ParseBytes(const string &text) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	return DBConfig::ParseMemoryLimitOrMaximum(text);
@@ -809,7 +823,7 @@ inline bool HasFilters(const TableFilterSet &filters) {
 #endif
 }
 
-//! A filter of one column, which stands in the expression as column 0, that need not be run for the rows to be right
+//! A filter that a scan may skip, on a column that is column 0 in the expression
 inline unique_ptr<TableFilter> MakeOptionalFilter(unique_ptr<Expression> expr,
                                                   [[maybe_unused]] const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -819,14 +833,14 @@ inline unique_ptr<TableFilter> MakeOptionalFilter(unique_ptr<Expression> expr,
 #endif
 }
 
-//! What a number in a struct is compared with
+//! A comparison of a field of a struct with a number
 struct FieldLimit {
 	idx_t field;
 	ExpressionType comparison;
 	Value value;
 };
 
-//! A filter of one column, a struct, that need not be run for the rows to be right: all limits are kept
+//! A filter that a scan may skip, on a struct column: all limits hold
 inline unique_ptr<TableFilter> MakeOptionalFilter([[maybe_unused]] ClientContext &context,
                                                   const vector<FieldLimit> &limits, const LogicalType &type) {
 #ifdef VIBESPATIAL_DUCKDB_2
@@ -858,7 +872,7 @@ inline unique_ptr<TableFilter> MakeOptionalFilter([[maybe_unused]] ClientContext
 #endif
 }
 
-//! Adds a filter of the column that a scan reads at a position
+//! Adds a filter on the column at this position of a scan
 inline void PushFilter(LogicalGet &get, idx_t position, unique_ptr<TableFilter> filter) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	get.table_filters.PushFilter(ProjectionIndex(position), std::move(filter));
@@ -875,8 +889,7 @@ inline const string &FunctionName(const LogicalGet &get) {
 #endif
 }
 
-//! Hands each term of the filters of a scan, with the position of its column, to `take`; returns the filters without those that
-//! it says yes to
+//! Calls `take(position, term)` for each term of the filters of a scan; returns the filters without the terms for which it returned true
 template <class TAKE>
 TableFilterSet TakeFilters(LogicalGet &get, TAKE &&take) {
 	auto &column_ids = get.GetColumnIds();
@@ -940,7 +953,7 @@ TableFilterSet TakeFilters(LogicalGet &get, TAKE &&take) {
 //===----------------------------------------------------------------------===//
 // Operators
 //===----------------------------------------------------------------------===//
-//! The base of an operator that says in EXPLAIN ANALYZE what it did. It calls SourceFinished when it has no more rows.
+//! The base of an operator that adds a report to EXPLAIN ANALYZE. It calls SourceFinished() when its source has no more rows.
 template <class BASE>
 class ReportingOperator : public BASE {
 public:
@@ -960,7 +973,7 @@ protected:
 #ifdef VIBESPATIAL_DUCKDB_2
 		auto &profiler = context.thread.profiler;
 		if (!profiler.OperatorMetricsIsInitialized(*this)) {
-			return; // nobody profiles
+			return; // profiling is off
 		}
 		auto params = this->ParamsToString();
 		for (auto &entry : Report(gstate)) {
@@ -1022,7 +1035,7 @@ inline const string &FunctionName(const TableFunctionBindInput &input) {
 #endif
 }
 
-//! The types of the arguments that are given by their place, and the names of the others
+//! Adds the types of the positional parameters and the names of the named ones
 inline void DescribeParameters(const TableFunction &function, FunctionDescription &description) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	auto &signature = function.GetSignature();
@@ -1052,7 +1065,7 @@ inline Parser ParserFor(ClientContext &context) {
 #endif
 }
 
-//! The table of a name that may be qualified
+//! A reference to a table by a name that may be qualified
 inline unique_ptr<BaseTableRef> TableOf(const QualifiedName &name) {
 	auto table = make_uniq<BaseTableRef>();
 #ifdef VIBESPATIAL_DUCKDB_2

@@ -235,7 +235,7 @@ def test_rows_stay_on_the_cpu_by_themselves(process, fake):  # noqa: F811
                             "SELECT threshold_rows, variants FROM vibe_kernels() WHERE kernel = 'scalar_rows'",
                             "SET vibe_gpu_min_rows = 0", "EXPLAIN (FORMAT json) SELECT sum(ST_Area(g)) FROM shapes", VIBESPATIAL_GPU_FOLDER=str(fake))
     plain, logged, kernel, _, asked = results[len(TABLES) + 1:]
-    assert "VIBE_BULK" not in plain[0][1] and "VIBE_BULK" in asked[0][1]
+    assert "VIBE_SCALAR_BATCH" not in plain[0][1] and "VIBE_SCALAR_BATCH" in asked[0][1]
     assert logged[0][:4] == ["cpu", "cpu", False, "4000 rows: the CPU is faster at any number of rows"]
     assert kernel == [[None, "cpu, gpu"]]
 
@@ -260,9 +260,9 @@ def test_plan_of_pairs(process, fake):  # noqa: F811
                             "EXPLAIN (FORMAT json) SELECT count(*) FROM points WHERE ST_Touches(g, h)",
                             "EXPLAIN (FORMAT json) SELECT ST_Distance(ST_Point(3, 4), ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
     small, logged, _, projected, counted, constant = results[len(TABLES):]
-    assert "VIBE_BULK" not in small[0][1] and "below the threshold of 300000" in logged[0][3]
-    assert "VIBE_BULK" in projected[0][1] and "VIBE_BULK" in counted[0][1]
-    assert "VIBE_BULK" not in constant[0][1]
+    assert "VIBE_SCALAR_BATCH" not in small[0][1] and "below the threshold of 300000" in logged[0][3]
+    assert "VIBE_SCALAR_BATCH" in projected[0][1] and "VIBE_SCALAR_BATCH" in counted[0][1]
+    assert "VIBE_SCALAR_BATCH" not in constant[0][1]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -1,12 +1,9 @@
-#include "duckdb/scalar_batch/device.hpp"
+#include "duckdb/scalar_batch/batch.hpp"
 
-#include "duckdb/support/task_parallel.hpp"
 #include "duckdb/planner/expression/bound_function_expression.hpp"
-#include "duckdb/support/settings.hpp"
+#include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "engine/relate/prepared.hpp"
-#include "engine/gpu/runtime/runtime.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 
@@ -16,195 +13,25 @@ namespace duckdb {
 
 using vibespatial::BulkSide;
 using vibespatial::BulkTask;
-using vibespatial::DispatchLog;
-using vibespatial::ExecutionMode;
 using vibespatial::GpuError;
 using vibespatial::GpuMemoryError;
 
-using Clock = std::chrono::steady_clock;
-
-//! Rows of a batch: of points alone, with other geometries and their bytes
+//! A batch is full with this many rows of points, or with this many rows or bytes of other geometries
 static constexpr idx_t POINT_ROWS = 64 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_ROWS = 8 * STANDARD_VECTOR_SIZE;
 static constexpr idx_t SHAPE_BYTES = 32 << 20;
-//! Batches that are too large for the device are halved so often
+//! How often a batch is halved that is too large for the memory of the device
 static constexpr idx_t MAX_HALVES = 4;
 
-//===----------------------------------------------------------------------===//
-// The operator
-//===----------------------------------------------------------------------===//
-DeviceBulk::DeviceBulk(ClientContext &context, const PhysicalBulk &op)
-    : OperatorDispatch(context, "VIBE_BULK"), op(op), begin(Clock::now()) {
+ScalarBatch::ScalarBatch(ClientContext &context, const PhysicalScalarBatch &op, ScalarBatchDispatch &dispatch,
+                         ScalarCalls &cpu_calls)
+    : context(context), op(op), dispatch(dispatch), cpu_calls(cpu_calls), calls(op.calls.size()),
+      kept(context, op.buffered_columns), memory(context) {
 }
 
-DeviceBulk::~DeviceBulk() {
-	Finish();
-}
+ScalarBatch::~ScalarBatch() = default;
 
-void DeviceBulk::Start() {
-	if (started) {
-		return;
-	}
-	lock_guard<mutex> guard(start_lock);
-	if (started) {
-		return;
-	}
-	auto kernel = op.tasks[0].Kernel();
-	auto needs = vibespatial::KernelNeeds(vibespatial::FindKernelSet(kernel));
-	if (mode == ExecutionMode::GPU) {
-		vibespatial::GpuRuntime::Get().StartInBackground(needs, operator_name);
-	}
-	// Throws before there is an event to finish
-	auto waited = WaitForDevice(kernel);
-	event = NewEvent(kernel);
-	event.wait_ms = waited;
-	decision = vibespatial::Decide(mode, vibespatial::FindOperation(kernel), op.children[0].get().estimated_cardinality,
-	                               GetGpuMinRows(context));
-	event.selected = ToText(decision.selected);
-	event.reason = decision.reason;
-	if (decision.selected == ExecutionMode::GPU) {
-		try {
-			if (!decision.engine) {
-				throw GpuError("no GPU engine is open");
-			}
-			event.wait_ms += WaitForKernels(*decision.engine, needs);
-			active = true;
-		} catch (const GpuError &error) {
-			Fail(error);
-		}
-	}
-	started = true;
-}
-
-std::unique_ptr<vibespatial::GpuBulk> DeviceBulk::NewBulk(const BulkTask &task) {
-	return decision.engine->NewBulk(task);
-}
-
-void DeviceBulk::Fail(const std::exception &error) {
-	lock_guard<mutex> guard(lock);
-	active = false;
-	if (failure.empty()) {
-		failure = error.what();
-	}
-	if (mode == ExecutionMode::GPU) {
-		FailOnDevice("compute the rows", failure);
-	}
-}
-
-void DeviceBulk::AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &times) {
-	lock_guard<mutex> guard(lock);
-	batches_done++;
-	open_rows += open;
-	event.rows += rows;
-	AddTimes(event, times);
-}
-
-void DeviceBulk::AddForLackOfMemory() {
-	lock_guard<mutex> guard(lock);
-	batches_on_cpu++;
-}
-
-void DeviceBulk::AddPoints(idx_t rows) {
-	point_rows += rows;
-}
-
-void DeviceBulk::Finish() {
-	lock_guard<mutex> guard(lock);
-	if (finished || event.kernel.empty() || mode == ExecutionMode::CPU) {
-		return;
-	}
-	finished = true;
-	SetOutcome(event, "batches", batches_done, batches_on_cpu, failure);
-	if (point_rows > 0) {
-		event.reason += "; " + to_string(point_rows) + " rows of points on the CPU, which has them done sooner";
-	}
-	if (open_rows > 0) {
-		event.reason += "; " + to_string(open_rows) + " rows decided by the CPU";
-	}
-	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-	DispatchLog::Get().Add(event);
-}
-
-string DeviceBulk::DescribePlan(ClientContext &context, const char *kernel, idx_t rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindOperation(kernel), rows,
-	                                    GetGpuMinRows(context));
-	return string(ToText(decision.selected)) + " (" + decision.reason + ")";
-}
-
-//===----------------------------------------------------------------------===//
-// On the CPU
-//===----------------------------------------------------------------------===//
-BulkRows::BulkRows(ClientContext &context, const PhysicalBulk &op) : op(op), arguments_executor(context) {
-	vector<LogicalType> types;
-	for (auto &call : op.calls) {
-		for (auto &argument : ChildrenOf(call->Cast<BoundFunctionExpression>())) {
-			arguments_executor.AddExpression(*argument);
-			types.push_back(ReturnTypeOf(*argument));
-		}
-		executors.push_back(make_uniq<ExpressionExecutor>(context, *call));
-	}
-	arguments.Initialize(Allocator::Get(context), types);
-}
-
-DataChunk &BulkRows::Arguments(DataChunk &input) {
-	arguments.Reset();
-	arguments_executor.Execute(input, arguments);
-	return arguments;
-}
-
-bool BulkRows::ArePoints(DataChunk &input) {
-	auto &all = Arguments(input);
-	vibe::Vec2 point;
-	idx_t first = 0;
-	for (idx_t i = 0; i < op.calls.size(); i++) {
-		auto &children = ChildrenOf(op.calls[i]->Cast<BoundFunctionExpression>());
-		for (idx_t side = 0; side < (op.tasks[i].IsOfPairs() ? 2 : 1); side++) {
-			bool is_constant = IsConstantGeometry(*children[side]);
-			if (is_constant && op.tasks[i].kind == BulkTask::RELATE) {
-				continue;
-			}
-			UnifiedVectorFormat format;
-			all.data[first + side].ToUnifiedFormat(all.size(), format);
-			auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
-			for (idx_t row = 0; row < (is_constant ? 1 : all.size()); row++) {
-				auto at = format.sel->get_index(row);
-				if (format.validity.RowIsValid(at) &&
-				    !vibespatial::TryReadPoint(WkbData(geometries[at]), geometries[at].GetSize(), point)) {
-					return false;
-				}
-			}
-		}
-		first += children.size();
-	}
-	return true;
-}
-
-void BulkRows::Execute(idx_t call, DataChunk &input, Vector &result) {
-	executors[call]->ExecuteExpression(input, result);
-}
-
-void BulkRows::Execute(DataChunk &input, DataChunk &output) {
-	idx_t column = 0;
-	for (auto below : op.columns) {
-		output.data[column++].Reference(input.data[below]);
-	}
-	for (idx_t i = 0; i < op.calls.size(); i++) {
-		Execute(i, input, output.data[column++]);
-	}
-	SetRowCount(output, input.size());
-}
-
-//===----------------------------------------------------------------------===//
-// A batch
-//===----------------------------------------------------------------------===//
-BulkBatch::BulkBatch(ClientContext &context, const PhysicalBulk &op, DeviceBulk &device, BulkRows &rows)
-    : context(context), op(op), device(device), rows(rows), calls(op.calls.size()), kept(context, op.buffered_columns),
-      memory(context) {
-}
-
-BulkBatch::~BulkBatch() = default;
-
-bool BulkBatch::IsFull() const {
+bool ScalarBatch::IsFull() const {
 	bool points = true;
 	idx_t bytes = 0;
 	for (auto &call : calls) {
@@ -217,18 +44,18 @@ bool BulkBatch::IsFull() const {
 	return points ? count >= POINT_ROWS : count >= SHAPE_ROWS || bytes >= SHAPE_BYTES;
 }
 
-idx_t BulkBatch::ChunkCount() const {
+idx_t ScalarBatch::ChunkCount() const {
 	return (count + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
 }
 
-void BulkBatch::Clear() {
+void ScalarBatch::Clear() {
 	count = 0;
 	for (auto &call : calls) {
 		call.left.Clear();
 		call.right.Clear();
 		call.limits.clear();
 		call.is_null.clear();
-		call.own_rows.clear();
+		call.cpu_rows.clear();
 		call.launched = false;
 		call.geometries.clear();
 		call.heap.Destroy();
@@ -237,8 +64,8 @@ void BulkBatch::Clear() {
 	has_room = true;
 }
 
-void BulkBatch::Add(DataChunk &input) {
-	auto &arguments = rows.Arguments(input);
+void ScalarBatch::Add(DataChunk &input) {
+	auto &arguments = cpu_calls.Arguments(input);
 	idx_t first = 0;
 	for (idx_t i = 0; i < calls.size(); i++) {
 		if (op.tasks[i].IsOfPairs()) {
@@ -253,8 +80,8 @@ void BulkBatch::Add(DataChunk &input) {
 	CountMemory();
 }
 
-void BulkBatch::CountMemory() {
-	//! DuckDB is told of so much at a time
+void ScalarBatch::CountMemory() {
+	//! Reservations are made in steps of this size
 	constexpr idx_t STEP = 256 << 10;
 	auto bytes = kept.Bytes();
 	for (auto &call : calls) {
@@ -266,14 +93,13 @@ void BulkBatch::CountMemory() {
 	has_room = memory.TryResize((bytes + STEP - 1) / STEP * STEP);
 }
 
-//! Memory that the device reads, where there is one
-void BulkBatch::Prepare(idx_t number) {
+void ScalarBatch::Prepare(idx_t number) {
 	auto &call = calls[number];
-	if (!call.device && device.IsActive()) {
+	if (!call.device && dispatch.IsActive()) {
 		try {
-			call.device = device.NewBulk(op.tasks[number]);
+			call.device = dispatch.NewDeviceBatch(op.tasks[number]);
 		} catch (const GpuError &error) {
-			device.Fail(error);
+			dispatch.Fail(error);
 		}
 	}
 	auto memory_of = [&](bool left) -> vibespatial::ShapeRows::Memory {
@@ -284,7 +110,7 @@ void BulkBatch::Prepare(idx_t number) {
 			try {
 				return call.device->Block(left, block);
 			} catch (const GpuError &error) {
-				device.Fail(error);
+				dispatch.Fail(error);
 				return nullptr;
 			}
 		};
@@ -293,7 +119,7 @@ void BulkBatch::Prepare(idx_t number) {
 	call.right.Clear(memory_of(false));
 }
 
-void BulkBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
+void ScalarBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
 	auto &call = calls[number];
 	auto &children = ChildrenOf(op.calls[number]->Cast<BoundFunctionExpression>());
 	bool left_varies = !IsConstantGeometry(*children[0]), right_varies = !IsConstantGeometry(*children[1]);
@@ -331,12 +157,12 @@ void BulkBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
 			known &= AddGeometry(call.right, rights[r]);
 		}
 		if (!known && !is_null) {
-			call.own_rows.push_back(NumericCast<uint32_t>(count + i));
+			call.cpu_rows.push_back(NumericCast<uint32_t>(count + i));
 		}
 	}
 }
 
-void BulkBatch::AddRows(idx_t number, Vector &argument, idx_t size) {
+void ScalarBatch::AddRows(idx_t number, Vector &argument, idx_t size) {
 	auto &call = calls[number];
 	if (count == 0) {
 		Prepare(number);
@@ -355,13 +181,13 @@ void BulkBatch::AddRows(idx_t number, Vector &argument, idx_t size) {
 		}
 		call.left.AddNothing();
 		if (!is_null) {
-			call.own_rows.push_back(NumericCast<uint32_t>(count + i));
+			call.cpu_rows.push_back(NumericCast<uint32_t>(count + i));
 		}
 	}
 }
 
-//! False for a geometry that the device shall not see: the function says what it is, or what is wrong with it
-bool BulkBatch::AddGeometry(BulkSide &side, const string_t &wkb) {
+//! False for a geometry that is left to the function itself, which also reports what is wrong with it
+bool ScalarBatch::AddGeometry(BulkSide &side, const string_t &wkb) {
 	auto data = WkbData(wkb);
 	vibe::Vec2 point;
 	if (vibespatial::TryReadPoint(data, wkb.GetSize(), point)) {
@@ -369,7 +195,7 @@ bool BulkBatch::AddGeometry(BulkSide &side, const string_t &wkb) {
 		return true;
 	}
 	try {
-		// POINT EMPTY among points makes no shapes of them
+		// Not POINT EMPTY: the others stay points
 		if (vibespatial::ReadWkbHeader(data, wkb.GetSize()).type != vibespatial::GeometryType::POINT) {
 			if (vibespatial::ShapeRows::IsForDevice(data, wkb.GetSize())) {
 				side.AddWkb(data, wkb.GetSize());
@@ -385,7 +211,7 @@ bool BulkBatch::AddGeometry(BulkSide &side, const string_t &wkb) {
 	return false;
 }
 
-vibespatial::BulkInput BulkBatch::Input(idx_t number, idx_t first, idx_t size) const {
+vibespatial::BulkInput ScalarBatch::Input(idx_t number, idx_t first, idx_t size) const {
 	auto &call = calls[number];
 	auto &children = ChildrenOf(op.calls[number]->Cast<BoundFunctionExpression>());
 	vibespatial::BulkInput input;
@@ -401,21 +227,21 @@ vibespatial::BulkInput BulkBatch::Input(idx_t number, idx_t first, idx_t size) c
 	return input;
 }
 
-void BulkBatch::Launch() {
-	for (idx_t i = 0; i < calls.size() && device.IsActive(); i++) {
+void ScalarBatch::Launch() {
+	for (idx_t i = 0; i < calls.size() && dispatch.IsActive(); i++) {
 		auto &call = calls[i];
 		try {
 			call.device->Begin(Input(i, 0, count));
 			call.launched = true;
 		} catch (const GpuMemoryError &) {
-			// Finish() tries with less
+			// Finish() tries again with fewer rows
 		} catch (const GpuError &error) {
-			device.Fail(error);
+			dispatch.Fail(error);
 		}
 	}
 }
 
-void BulkBatch::Finish() {
+void ScalarBatch::Finish() {
 	for (idx_t i = 0; i < calls.size(); i++) {
 		auto &call = calls[i];
 		auto &task = op.tasks[i];
@@ -429,7 +255,7 @@ void BulkBatch::Finish() {
 			} catch (const GpuMemoryError &) {
 				RunHalves(i, 0, count, 0);
 			} catch (const GpuError &error) {
-				device.Fail(error);
+				dispatch.Fail(error);
 				RunOnCpu(i, 0, count);
 			}
 		} else {
@@ -439,12 +265,12 @@ void BulkBatch::Finish() {
 	CountMemory();
 }
 
-void BulkBatch::RunHalves(idx_t number, idx_t first, idx_t size, idx_t depth) {
-	bool is_active = device.IsActive();
+void ScalarBatch::RunHalves(idx_t number, idx_t first, idx_t size, idx_t depth) {
+	bool is_active = dispatch.IsActive();
 	if (depth >= MAX_HALVES || size < 2 || !is_active) {
 		RunOnCpu(number, first, size);
 		if (is_active) {
-			device.AddForLackOfMemory();
+			dispatch.AddForLackOfMemory();
 		}
 		return;
 	}
@@ -457,25 +283,25 @@ void BulkBatch::RunHalves(idx_t number, idx_t first, idx_t size, idx_t depth) {
 		} catch (const GpuMemoryError &) {
 			RunHalves(number, begin, some, depth + 1);
 		} catch (const GpuError &error) {
-			device.Fail(error);
+			dispatch.Fail(error);
 			RunOnCpu(number, begin, some);
 		}
 	}
 }
 
-void BulkBatch::Use(idx_t number, const vibespatial::BulkResult &result, idx_t first, idx_t size) {
+void ScalarBatch::Use(idx_t number, const vibespatial::BulkResult &result, idx_t first, idx_t size) {
 	auto &call = calls[number];
 	bool is_distance = op.tasks[number].kind == BulkTask::DISTANCE;
 	vector<uint32_t> left_over;
-	auto own = std::lower_bound(call.own_rows.begin(), call.own_rows.end(), first);
+	auto next_cpu_row = std::lower_bound(call.cpu_rows.begin(), call.cpu_rows.end(), first);
 	for (idx_t i = 0; i < size; i++) {
 		auto row = first + i;
-		bool is_own = own != call.own_rows.end() && *own == row;
-		own += is_own;
+		bool is_for_cpu = next_cpu_row != call.cpu_rows.end() && *next_cpu_row == row;
+		next_cpu_row += is_for_cpu;
 		if (call.is_null[row]) {
 			continue;
 		}
-		if (is_own || result.results[i] == vibe::PAIR_OPEN) {
+		if (is_for_cpu || result.results[i] == vibe::PAIR_OPEN) {
 			left_over.push_back(NumericCast<uint32_t>(row));
 		} else if (!call.answers.empty()) {
 			call.answers[row] = result.results[i] == vibe::PAIR_TRUE;
@@ -486,14 +312,14 @@ void BulkBatch::Use(idx_t number, const vibespatial::BulkResult &result, idx_t f
 		} else if (result.numbers[i] == result.numbers[i]) {
 			call.numbers[row] = result.numbers[i];
 		} else if (!is_distance) {
-			left_over.push_back(NumericCast<uint32_t>(row)); // whose NaN it is the CPU knows
+			left_over.push_back(NumericCast<uint32_t>(row)); // the bits of a NaN are those of the CPU
 		}
 	}
-	device.AddDone(size, left_over.size(), result.times);
+	dispatch.AddDone(size, left_over.size(), result.times);
 	RunOnCpu(number, left_over);
 }
 
-void BulkBatch::RunOnCpu(idx_t number, idx_t first, idx_t size) {
+void ScalarBatch::RunOnCpu(idx_t number, idx_t first, idx_t size) {
 	vector<uint32_t> all(size);
 	for (idx_t i = 0; i < size; i++) {
 		all[i] = NumericCast<uint32_t>(first + i);
@@ -501,7 +327,7 @@ void BulkBatch::RunOnCpu(idx_t number, idx_t first, idx_t size) {
 	RunOnCpu(number, all);
 }
 
-void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
+void ScalarBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
 	auto &call = calls[number];
 	auto poll = CancelPoll(context);
 	DataChunk sliced;
@@ -522,7 +348,7 @@ void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
 		}
 		SetRowCount(sliced, end - begin);
 		Vector computed(ReturnTypeOf(*op.calls[number]));
-		rows.Execute(number, sliced, computed);
+		cpu_calls.Execute(number, sliced, computed);
 		UnifiedVectorFormat format;
 		computed.ToUnifiedFormat(end - begin, format);
 		for (idx_t i = begin; i < end; i++) {
@@ -540,7 +366,7 @@ void BulkBatch::RunOnCpu(idx_t number, const vector<uint32_t> &some) {
 	}
 }
 
-void BulkBatch::Emit(idx_t number, DataChunk &output) {
+void ScalarBatch::Emit(idx_t number, DataChunk &output) {
 	auto &chunk = kept.Chunk(number);
 	auto first = number * STANDARD_VECTOR_SIZE;
 	idx_t column = 0;
