@@ -19,13 +19,6 @@ EXCEPTIONS = {
     "kernels/include/vibe": "one core: its headers include each other, and a unit is compiled from all of them",
     "kernels/include/vibe/relate.h": "one algorithm, compiled by the host compiler and by NVRTC as it stands",
     "src/duckdb/support/compat.hpp": "the one place for what differs between the versions of DuckDB",
-    "src/duckdb/spatial_join/device_join.cpp": "to be cut",
-    "src/duckdb/spatial_join/optimizer.cpp": "to be cut",
-    "src/duckdb/spatial_join/physical.cpp": "to be cut",
-    "src/engine/index/area_scan.cpp": "to be cut",
-    "src/engine/index/cell_index.cpp": "to be cut",
-    "src/engine/join/join.cpp": "to be cut",
-    "src/engine/overlay/overlay.cpp": "to be cut",
 }
 
 
