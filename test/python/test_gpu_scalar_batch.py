@@ -260,7 +260,9 @@ def test_plan_of_pairs(process, fake):  # noqa: F811
                             "EXPLAIN (FORMAT json) SELECT count(*) FROM points WHERE ST_Touches(g, h)",
                             "EXPLAIN (FORMAT json) SELECT ST_Distance(ST_Point(3, 4), ST_Point(1, 2)) FROM points", VIBESPATIAL_GPU_FOLDER=str(fake))
     small, logged, _, projected, counted, constant = results[len(TABLES):]
-    assert "VIBE_SCALAR_BATCH" not in small[0][1] and "below the threshold of 300000" in logged[0][3]
+    assert "VIBE_SCALAR_BATCH" not in small[0][1]
+    # The second where nobody has opened the engine and there is no device
+    assert logged[0][3] == "there is no NVIDIA GPU" or "below the threshold of 300000" in logged[0][3]
     assert "VIBE_SCALAR_BATCH" in projected[0][1] and "VIBE_SCALAR_BATCH" in counted[0][1]
     assert "VIBE_SCALAR_BATCH" not in constant[0][1]
 
