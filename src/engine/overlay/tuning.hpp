@@ -13,7 +13,7 @@
 namespace vibespatial {
 namespace overlay_tuning {
 
-// A union of many polygons in parts: docs/overlay.md, "How it works"
+// A union of many polygons in parts: docs/internals/overlays.md
 //! Vertices of a part: it should fit into the cache of a core, and larger parts remove more edges early. Estimate.
 constexpr size_t PART_VERTICES = 8192;
 //! Unions of fewer vertices or polygons are done in one piece. Estimates.
