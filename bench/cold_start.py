@@ -99,7 +99,7 @@ def main():
         warm_cache = work / "warm"
         full = dict(VIBESPATIAL_EXECUTION_MODE="gpu")
         shell.run([load, "FROM vibe_ensure_warm(120)"], warm_cache, VIBESPATIAL_KERNEL_SOURCE="jit", VIBESPATIAL_PRECOMPILE="all")
-        log = "SELECT kernel, wait_ms, total_ms FROM vibe_dispatch_log() ORDER BY sequence"
+        log = "SELECT operation, wait_ms, total_ms FROM vibe_dispatch_log() ORDER BY sequence"
         sources = {
             "release pack": (lambda: work / "empty", dict(VIBESPATIAL_KERNEL_SOURCE="pack")),
             "disk cache": (lambda: warm_cache, dict(VIBESPATIAL_KERNEL_SOURCE="auto")),
@@ -127,7 +127,7 @@ def main():
                     other.wait()
                 # The index and the pairs of each query, where it had a choice of engine
                 events = chunks[-1] if chunks and "wait_ms" in (chunks[-1] or [{}])[0] else []
-                indexes = [event["total_ms"] for event in events if event["kernel"] == "box_index"] or [0]
+                indexes = [event["total_ms"] for event in events if event["operation"] == "box_index"] or [0]
                 found.append((times[2] * 1e3, times[4] * 1e3, (times[2] - times[4]) * 1e3,
                               sum(event["wait_ms"] for event in events[:len(events) // 3]), indexes[0], indexes[-1]))
         for (name, when), found in rows.items():

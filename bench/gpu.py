@@ -496,7 +496,7 @@ def stages(entry, mode):
     """Each operator of the last run in one text: what ran where, bytes to the device, and the times of the stages."""
     texts = []
     for event in entry["log"].get(mode, []):
-        text = f"{event['kernel'] or event['operator']}: {event['actual']}"
+        text = f"{event['operation'] or event['operator']}: {event['actual']}"
         if event["bytes_to_device"]:
             text += (f", {event['bytes_to_device'] / 1e6:.1f} MB in {event['to_device_ms']:.1f} ms, kernels {event['kernel_ms']:.1f} ms, "
                      f"back {event['from_device_ms']:.1f} ms")

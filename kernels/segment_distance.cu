@@ -1,10 +1,11 @@
 //===----------------------------------------------------------------------===//
 // segment_distance
 //
-// Promise: bounded, 0 exactly when the geometries meet (vibe/distance.h). Distances of pairs of shapes of any kind; the
-// CPU's bits. The threads of the grid take pairs in turn, or its warps do where shapes are large.
+// Promise: bounded, 0 exactly when the geometries meet (vibe/distance.h). Distances and Hausdorff distances of pairs of
+// shapes of any kind; the CPU's bits. The threads of the grid take pairs in turn, or its warps do where shapes are large.
 //===----------------------------------------------------------------------===//
 #include "vibe/distance.h"
+#include "vibe/hausdorff.h"
 #include "vibe/pairs.h"
 #include "vibe/thread.h"
 
@@ -45,6 +46,36 @@ extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView r
 			distances[i] = distance;
 		} else if (empty ? empty_is_near != 0 && limit >= 0 : distance <= limit) {
 			pairs.Merge(i, vibe::PAIR_TRUE);
+		}
+	}
+}
+
+//! Hausdorff distances, NaN where one is EMPTY. `large` and `max_vertices` as above.
+extern "C" __global__ void hausdorff_distances(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
+                                               vibe::u32 large, vibe::u32 max_vertices, double *distances) {
+	const vibe::u64 count = pairs.Count();
+	const vibe::u32 lanes = large != 0 ? vibe::WARP : 1, lane = (vibe::u32)(vibe::ThreadIndex() % lanes);
+	for (vibe::u64 i = vibe::ThreadIndex() / lanes; i < count; i += vibe::ThreadCount() / lanes) {
+		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
+		if (vibe::AreLarge(l.view, r.view, max_vertices) != (large != 0)) {
+			continue;
+		}
+		if (l.IsUnknown() || r.IsUnknown()) {
+			pairs.Merge(i, vibe::PAIR_OPEN);
+			continue;
+		}
+		double distance = vibe::Infinity() - vibe::Infinity();
+		if (l.view.dimension >= 0 && r.view.dimension >= 0) {
+			auto search = vibe::SearchHausdorff(l.view, r.view, vibe::Lane {lane, lanes});
+			if (lanes > 1) {
+				search.far = -vibe::WarpMin(-search.far);
+			}
+			if (lane == 0) {
+				distance = vibe::FinishHausdorff(search, l.view, r.view);
+			}
+		}
+		if (lane == 0) {
+			distances[i] = distance;
 		}
 	}
 }

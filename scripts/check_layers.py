@@ -29,6 +29,7 @@ LAYERS = [
     "engine/dispatch",
     "engine/overlay",
     "engine/constructive",
+    "engine/scalar",
     "engine/join",
     "engine/join/session",
     # Programs and libraries of their own

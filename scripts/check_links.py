@@ -3,7 +3,7 @@
 
 usage: check_links.py
 
-A path in backticks that begins with a folder of the repository (`src/engine/join/join.cpp`) counts as a link, too, except in
+A path in backticks that begins with a folder of the repository or of src (`engine/join/probe.cpp`) counts as a link, too, except in
 decisions, which tell what was.
 """
 import pathlib
@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
-PATH = re.compile(r"`((?:src|test|scripts|kernels|docs|cmake|bench|data|python)/[\w./-]+)`")
+PATH = re.compile(r"`((?:src|engine|duckdb|geometry|gpu_plugin|test|scripts|kernels|docs|cmake|bench|data|python)/[\w./-]+)`")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 
 
@@ -45,7 +45,7 @@ def problems_of(path):
             yield f"links to {target}, but {other.name} has no such heading"
     if "decisions" not in path.parts:
         for name in PATH.findall(text):
-            if not (ROOT / name).exists():
+            if not any((base / name).exists() for base in (ROOT, ROOT / "src")):
                 yield f"names {name}, which is not there"
 
 

@@ -3,7 +3,7 @@
 #include "host_machine.hpp"
 
 #include "engine/gpu/interface/version.hpp"
-#include "engine/gpu/machine/bulk.hpp"
+#include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/join.hpp"
 #include "engine/gpu/machine/neighbours.hpp"
 #include "engine/gpu/machine/overlay.hpp"
@@ -87,7 +87,7 @@ public:
 	uint64_t Bytes() const override {
 		return build->Bytes();
 	}
-	void SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) override {
+	std::unique_ptr<GpuRowUpload> BeginRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) override {
 		if (Wants("failed rows")) {
 			throw GpuError("the fake device takes no rows");
 		}
@@ -97,7 +97,7 @@ public:
 				throw GpuError("the fake device packs no BoxTree");
 			}
 		}
-		build->SetRows(rows, parallel, tree_times);
+		return build->BeginRows(rows, parallel, tree_times);
 	}
 	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) override {
 		if (Wants("failed cells")) {
@@ -137,28 +137,28 @@ private:
 	size_t count = 0;
 };
 
-class FakeBulk : public GpuBulk {
+class FakeScalarBatch : public GpuScalarBatch {
 public:
-	explicit FakeBulk(std::unique_ptr<GpuBulk> bulk) : bulk(std::move(bulk)) {
+	explicit FakeScalarBatch(std::unique_ptr<GpuScalarBatch> batch) : batch(std::move(batch)) {
 	}
 	uint8_t *Block(bool left, size_t number) override {
-		return bulk->Block(left, number);
+		return batch->Block(left, number);
 	}
 	uint64_t HostBytes() const override {
-		return bulk->HostBytes();
+		return batch->HostBytes();
 	}
-	void Begin(const BulkInput &input) override {
+	void Begin(const ScalarInput &input) override {
 		FailToBegin(input.count);
 		count = input.count;
-		bulk->Begin(input);
+		batch->Begin(input);
 	}
-	const BulkResult &Finish() override {
+	const ScalarResult &Finish() override {
 		FailToFinish(count);
-		return bulk->Finish();
+		return batch->Finish();
 	}
 
 private:
-	const std::unique_ptr<GpuBulk> bulk;
+	const std::unique_ptr<GpuScalarBatch> batch;
 	size_t count = 0;
 };
 
@@ -306,8 +306,8 @@ public:
 		const auto ready = [](GpuTimes &) {};
 		return std::make_unique<FakePoints>(MakePoints(NewMachine, ready, nodes, ids, leaves, parallel, times));
 	}
-	std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) override {
-		return std::make_unique<FakeBulk>(MakeBulk(NewMachine(), task));
+	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override {
+		return std::make_unique<FakeScalarBatch>(MakeScalarBatch(NewMachine(), task));
 	}
 	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override {
 		FailAtOnce();

@@ -33,7 +33,7 @@ QUERIES = [
     "SELECT p.id % 4 AS k, count(*), sum(p.id) FROM points p JOIN areas a ON ST_Covers(a.g, p.g) GROUP BY k ORDER BY k",
     "SELECT count(*) FROM mixed m JOIN mixed n ON m.g && n.g AND m.id < n.id AND n.id < 2000",
 ]
-EVENT = ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE kernel LIKE 'join_%' "
+EVENT = ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE operation LIKE 'join_%' "
          "ORDER BY sequence DESC LIMIT 1")
 
 
@@ -101,11 +101,11 @@ def test_a_device_that_is_lost(process, fake):  # noqa: F811
     """The query that lost it, those after it, and what says so"""
     query = "SELECT count(*) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
     other = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))) FROM mixed m"
-    bulk = EVENT.replace("LIKE 'join_%'", "= 'scalar_pairs'")
+    batch = EVENT.replace("LIKE 'join_%'", "= 'scalar_pairs'")
     info = "SELECT found, detail FROM vibe_gpu_info() WHERE component = 'device'"
     load, results = process("SET threads = 2", *TABLES, "SET vibe_execution_mode = 'cpu'", query, other,
                             "FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0", "SET vibe_execution_mode = 'auto'", info, query, EVENT,
-                            info, query, EVENT, other, bulk, "SET vibe_execution_mode = 'gpu'", "SET vibe_execution_mode = 'cpu'", query,
+                            info, query, EVENT, other, batch, "SET vibe_execution_mode = 'gpu'", "SET vibe_execution_mode = 'cpu'", query,
                             VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="lost for good")
     cpu, cpu_other, _, _, _, before, first, event, after, second, second_event, third, third_event, refused, _, last = results[5:]
     lost = "the device was lost: it is a fake; restart the process to use it again"
@@ -129,16 +129,16 @@ def test_a_device_that_is_lost_in_mode_gpu(process, fake):  # noqa: F811
 
 def test_a_kernel_that_does_not_compile(process, fake):  # noqa: F811
     join = "SELECT count(*) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
-    bulk = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))) FROM mixed m"
-    bulk_event = EVENT.replace("LIKE 'join_%'", "= 'scalar_pairs'")
-    load, results = process(*TABLES, "SET vibe_execution_mode = 'cpu'", join, bulk, "SET vibe_execution_mode = 'auto'", "FROM vibe_ensure_warm(1)",
-                            "SET vibe_gpu_min_rows = 0", join, EVENT, bulk, bulk_event, "SET vibe_execution_mode = 'gpu'", join, EVENT, bulk,
+    batch = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))) FROM mixed m"
+    batch_event = EVENT.replace("LIKE 'join_%'", "= 'scalar_pairs'")
+    load, results = process(*TABLES, "SET vibe_execution_mode = 'cpu'", join, batch, "SET vibe_execution_mode = 'auto'", "FROM vibe_ensure_warm(1)",
+                            "SET vibe_gpu_min_rows = 0", join, EVENT, batch, batch_event, "SET vibe_execution_mode = 'gpu'", join, EVENT, batch,
                             "SET vibe_execution_mode = 'cpu'", join, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU="failed kernel")
-    cpu, cpu_bulk, _, _, _, rows, event, bulk_rows, bulk_logged, _, failed, failed_event, failed_bulk, _, after = results[4:]
-    assert rows == after == cpu and bulk_rows == cpu_bulk
-    for logged in (event, bulk_logged):
+    cpu, cpu_batch, _, _, _, rows, event, batch_rows, batch_logged, _, failed, failed_event, failed_batch, _, after = results[4:]
+    assert rows == after == cpu and batch_rows == cpu_batch
+    for logged in (event, batch_logged):
         assert logged[0][:3] == ["gpu", "cpu", True] and "the fake compiler gave up" in logged[0][3]
-    for error in (failed, failed_bulk):
+    for error in (failed, failed_batch):
         assert error.startswith("IOException") and "the fake compiler gave up" in error
     assert failed_event[0][1] == "none"
 
@@ -146,13 +146,13 @@ def test_a_kernel_that_does_not_compile(process, fake):  # noqa: F811
 def test_host_memory_counts(process, fake):  # noqa: F811
     """Where memory_limit has no room for tiles they are as small as can be, and no row is lost"""
     join = "SELECT count(*), sum(m.id) FROM mixed m JOIN areas a ON ST_Overlaps(m.g, a.g)"
-    bulk = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))), count(*) FROM mixed m"
+    batch = "SELECT sum(ST_Distance(m.g, ST_Centroid(m.g))), count(*) FROM mixed m"
     tiles = []
     for fault in ("none", "large host memory"):
-        load, results = process("SET threads = 1", *TABLES, "SET vibe_execution_mode = 'cpu'", join, bulk, "SET vibe_execution_mode = 'gpu'", join,
-                                bulk, f"EXPLAIN ANALYZE {join}", VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
-        cpu, cpu_bulk, _, rows, bulk_rows, plan = results[len(TABLES) + 2:]
-        assert rows == cpu and bulk_rows == cpu_bulk
+        load, results = process("SET threads = 1", *TABLES, "SET vibe_execution_mode = 'cpu'", join, batch, "SET vibe_execution_mode = 'gpu'", join,
+                                batch, f"EXPLAIN ANALYZE {join}", VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+        cpu, cpu_batch, _, rows, batch_rows, plan = results[len(TABLES) + 2:]
+        assert rows == cpu and batch_rows == cpu_batch
         tiles.append(int(re.search(r"(\d+) tiles", re.sub(r"[\s│]+", " ", plan[0][1]))[1]))
     assert tiles[0] <= 4 and tiles[1] >= 15, tiles
 
@@ -240,8 +240,8 @@ def test_a_device_that_comes_late(process, fake, expected, threads):  # noqa: F8
     """Rows of the probe side are collected until the device is up, which nobody waits for before they are"""
     many = ("SELECT count(*), sum(m.id * 3 + a.id) FROM (SELECT i AS id, ST_MakeEnvelope(i % 37, i % 41, i % 37 + 2, i % 41 + 1.5) AS g "
             "FROM range(400000) t(i)) m JOIN areas a ON ST_Overlaps(m.g, a.g)")
-    waits = ("SELECT (SELECT max(wait_ms) FROM vibe_dispatch_log() WHERE kernel LIKE 'join_%') > 10, "
-             "(SELECT count(*) FROM vibe_dispatch_log() WHERE kernel = 'box_index' AND actual != 'gpu')")
+    waits = ("SELECT (SELECT max(wait_ms) FROM vibe_dispatch_log() WHERE operation LIKE 'join_%') > 10, "
+             "(SELECT count(*) FROM vibe_dispatch_log() WHERE operation = 'box_index' AND actual != 'gpu')")
     statements = [f"SET threads = {threads}", *TABLES]
     for sql in QUERIES + [many]:
         statements += [sql, EVENT]

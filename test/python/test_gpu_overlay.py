@@ -30,7 +30,7 @@ UNIONS = [
     *(f"SELECT md5(ST_AsText(u)), ST_Area(u), ST_NPoints(u) FROM (SELECT ST_Union_Agg(g) AS u FROM {table})"
       for table in ["bricks", "crossed", "world"]),
 ]
-EVENTS = "SELECT selected, actual, fallback, reason FROM vibe_dispatch_log() WHERE kernel = 'union_agg' ORDER BY sequence"
+EVENTS = "SELECT selected, actual, fallback, reason FROM vibe_dispatch_log() WHERE operation = 'union_agg' ORDER BY sequence"
 
 
 def run(process, fake, *statements, **environment):  # noqa: F811

@@ -33,8 +33,8 @@ TABLES = ["CREATE TABLE boxes AS SELECT ST_MakeEnvelope(i, 0, i + 1, 1) AS g FRO
           "CREATE TABLE points AS SELECT ST_MakeLine(ST_Point(i / 2, 0.4), ST_Point(i / 2, 0.6)) AS g FROM range(1000) t(i)"]
 JOIN = "SELECT count(*) FROM points p JOIN boxes b ON ST_Intersects(p.g, b.g)"
 PAIRS = [[900]]
-EVENTS = ("SELECT kernel, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() "
-          "WHERE kernel = 'box_index' ORDER BY sequence")
+EVENTS = ("SELECT operation, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() "
+          "WHERE operation = 'box_index' ORDER BY sequence")
 KNN_EVENTS = EVENTS.replace("box_index", "knn")
 # So many boxes are for the GPU in mode auto
 LARGE = ["CREATE TABLE boxes AS SELECT ST_Point(i, 0) AS g FROM range(1000000) t(i)",

@@ -35,9 +35,9 @@ CONSTANTS = ["POLYGON ((2 2, 8 2, 8 8, 2 8, 2 2), (3 3, 3 5, 5 5, 5 3, 3 3))", "
              "GEOMETRYCOLLECTION (POINT (3 4), LINESTRING (5 5, 7 9))"]
 
 
-def event(kernel):
-    return ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE kernel = "
-            f"'{kernel}' ORDER BY sequence DESC LIMIT 1")
+def event(operation):
+    return ("SELECT selected, actual, fallback, reason, rows FROM vibe_dispatch_log() WHERE operation = "
+            f"'{operation}' ORDER BY sequence DESC LIMIT 1")
 
 
 def filtered(table, condition):
@@ -71,7 +71,7 @@ def both_ways(process, fake, statements, prepare, tables=(), **environment):  # 
 
 def test_constant_filters(process, fake):  # noqa: F811
     statements = list(constant_filters())
-    cpu, gpu = both_ways(process, fake, statements + [event("scalar_filter")], ["SET vibe_execution_mode = 'gpu'"])
+    cpu, gpu = both_ways(process, fake, statements + [event("filter_shapes")], ["SET vibe_execution_mode = 'gpu'"])
     for sql, expected, rows in zip(statements, cpu, gpu):
         assert rows == expected, sql
     assert sum(rows != [[None]] for rows in cpu) > len(cpu) / 2
@@ -90,7 +90,7 @@ def test_order_keeps_a_filter_on_the_cpu(process, fake):  # noqa: F811
     """In mode auto rows whose order can be seen are not taken out of it"""
     area = "ST_MakeEnvelope(2, 2, 8, 8)"
     explain = f"EXPLAIN (FORMAT json) SELECT id FROM points WHERE ST_Within(g, {area})"
-    load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0", explain, event("scalar_filter"),
+    load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "SET vibe_gpu_min_rows = 0", explain, event("filter_points"),
                             f"EXPLAIN (FORMAT json) SELECT count(id) FROM points WHERE ST_Within(g, {area})",
                             f"EXPLAIN (FORMAT json) SELECT id FROM points WHERE ST_Within(g, {area}) ORDER BY id",
                             "SET preserve_insertion_order = false", explain, VIBESPATIAL_GPU_FOLDER=str(fake))
@@ -105,6 +105,7 @@ def calls(swap=False):
     for name in PREDICATES:
         yield f"ST_{name}({first}, {second})"
     yield f"vibe_distance({first}, {second})"
+    yield f"vibe_hausdorffdistance({first}, {second})"
     yield f"ST_DWithin({first}, {second}, near)"
     yield f"ST_DWithin({first}, {second}, 1.5)"
 
@@ -232,12 +233,12 @@ def test_batches_without_room_are_halved(process, fake):  # noqa: F811
 
 def test_rows_stay_on_the_cpu_by_themselves(process, fake):  # noqa: F811
     load, results = process(*TABLES, "FROM vibe_ensure_warm(5)", "EXPLAIN (FORMAT json) SELECT sum(ST_Area(g)) FROM shapes", event("scalar_rows"),
-                            "SELECT threshold_rows, variants FROM vibe_kernels() WHERE kernel = 'scalar_rows'",
+                            "SELECT threshold_rows, variants FROM vibe_kernels() WHERE operation = 'scalar_rows'",
                             "SET vibe_gpu_min_rows = 0", "EXPLAIN (FORMAT json) SELECT sum(ST_Area(g)) FROM shapes", VIBESPATIAL_GPU_FOLDER=str(fake))
-    plain, logged, kernel, _, asked = results[len(TABLES) + 1:]
+    plain, logged, operation, _, asked = results[len(TABLES) + 1:]
     assert "VIBE_SCALAR_BATCH" not in plain[0][1] and "VIBE_SCALAR_BATCH" in asked[0][1]
     assert logged[0][:4] == ["cpu", "cpu", False, "4000 rows: the CPU is faster at any number of rows"]
-    assert kernel == [[None, "cpu, gpu"]]
+    assert operation == [[None, "cpu, gpu"]]
 
 
 def test_errors_are_those_of_the_function(process, fake):  # noqa: F811

@@ -3,12 +3,9 @@
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/settings.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
 
 namespace duckdb {
 
-using vibespatial::DispatchEvent;
-using vibespatial::DispatchLog;
 using vibespatial::ExecutionMode;
 using vibespatial::GpuEngine;
 using vibespatial::GpuError;
@@ -25,27 +22,26 @@ OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_
       kernel_timeout(GetKernelTimeout(context)), query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)) {
 }
 
-void OperatorDispatch::StartDevice(const char *kernel, const char *requests) const {
+void OperatorDispatch::StartDevice(vibespatial::Operation operation, vibespatial::KernelSet kernels) const {
 	if (mode != ExecutionMode::GPU) {
 		return;
 	}
 	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
 	auto &runtime = GpuRuntime::Get();
-	runtime.StartInBackground(vibespatial::KernelNeeds(vibespatial::FindKernelSet(requests)), operator_name);
+	runtime.StartInBackground(vibespatial::KernelNeeds(kernels), operator_name);
 	auto engine = runtime.IfOpen();
 	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
-		FailWithoutDevice(kernel, runtime.State());
+		FailWithoutDevice(operation, runtime.State());
 	} else if (engine && !engine->Device().error.empty()) {
-		FailWithoutDevice(kernel, engine->Device().error);
+		FailWithoutDevice(operation, engine->Device().error);
 	}
 }
 
-void OperatorDispatch::FailWithoutDevice(const char *kernel, const string &why_not) const {
-	auto event = NewEvent(kernel);
-	event.selected = "gpu";
-	event.actual = "none";
-	event.reason = why_not;
-	DispatchLog::Get().Add(std::move(event));
+void OperatorDispatch::FailWithoutDevice(vibespatial::Operation operation, const string &why_not) const {
+	auto dispatch = NewDispatch(operation);
+	dispatch->SetDecision(vibespatial::Decision {ExecutionMode::GPU, why_not, nullptr});
+	dispatch->Fail(why_not);
+	dispatch->Finish();
 	throw IOException("%s: vibe_execution_mode is 'gpu' and there is no GPU to use: %s. FROM vibe_gpu_info() shows "
 	                  "all that was looked for; 'auto' or 'cpu' go without",
 	                  operator_name, why_not);
@@ -56,13 +52,13 @@ void OperatorDispatch::FailOnDevice(const string &what, const string &why) const
 	                  operator_name, what, why);
 }
 
-void OperatorDispatch::WaitForEngine(const char *kernel) const {
+void OperatorDispatch::WaitForEngine(vibespatial::Operation operation) const {
 	if (mode != ExecutionMode::GPU) {
 		return;
 	}
 	string why_not;
 	if (!GpuRuntime::Get().Engine(GPU_PATIENCE_SECONDS, why_not)) {
-		FailWithoutDevice(kernel, why_not);
+		FailWithoutDevice(operation, why_not);
 	}
 }
 
@@ -71,43 +67,30 @@ bool OperatorDispatch::IsComing(optional_ptr<GpuEngine> engine) {
 	return engine && !engine->WaitForDevice(0, why_not) && engine->Device().error.empty();
 }
 
-double OperatorDispatch::WaitForDevice(const char *kernel) const {
+double OperatorDispatch::WaitForDevice(vibespatial::Operation operation) const {
 	if (mode != ExecutionMode::GPU) {
 		return 0;
 	}
 	auto waiting = Clock::now();
 	string why_not;
 	if (!WaitForGpu(context, GPU_PATIENCE_SECONDS, why_not)) {
-		FailWithoutDevice(kernel, why_not);
+		FailWithoutDevice(operation, why_not);
 	}
 	return MillisecondsSince(waiting);
 }
 
-DispatchEvent OperatorDispatch::NewEvent(const char *kernel) const {
-	DispatchEvent event;
-	event.query = query;
-	event.operator_name = operator_name;
-	event.kernel = kernel;
-	event.requested = ToText(mode);
-	return event;
+void OperatorDispatch::LogCpu(vibespatial::Operation operation, const vibespatial::Decision &decision,
+                              idx_t rows) const {
+	auto dispatch = NewDispatch(operation);
+	dispatch->SetDecision(decision);
+	dispatch->AddRows(rows);
 }
 
-void OperatorDispatch::LogCpu(const char *kernel, const vibespatial::Decision &decision, idx_t rows) const {
-	if (mode == ExecutionMode::CPU) {
-		return;
-	}
-	auto event = NewEvent(kernel);
-	event.selected = "cpu";
-	event.actual = "cpu";
-	event.reason = decision.reason;
-	event.rows = rows;
-	DispatchLog::Get().Add(std::move(event));
-}
-
-double OperatorDispatch::WaitForKernels(GpuEngine &engine, const std::vector<std::string> &needs) const {
+double OperatorDispatch::WaitForKernels(GpuEngine &engine, vibespatial::Operation operation) const {
 	constexpr double STEP = 0.05;
 	auto begin = Clock::now();
 	auto poll = CancelPoll(context);
+	const auto needs = vibespatial::KernelNeeds(operation);
 	// Without the CPU to go to, a compilation is waited for
 	double patience = kernel_timeout;
 	if (mode == ExecutionMode::GPU) {
@@ -141,35 +124,14 @@ void OperatorDispatch::AddStep(GpuEngine &engine, const char *name, TimePoint be
 	engine.AddStep(vibespatial::GpuStep {"query", name, micros(begin), micros(end)});
 }
 
-void OperatorDispatch::AddTimes(DispatchEvent &event, const vibespatial::GpuTimes &times) {
-	event.bytes_to_device += times.bytes_to_device;
-	event.bytes_from_device += times.bytes_from_device;
-	event.wait_ms += times.wait_ms;
-	event.to_device_ms += times.to_device_ms;
-	event.kernel_ms += times.kernel_ms;
-	event.from_device_ms += times.from_device_ms;
-}
-
-void OperatorDispatch::SetOutcome(DispatchEvent &event, const char *pieces, idx_t done, idx_t on_cpu,
-                                  const string &failure) const {
-	event.actual = done > 0 ? "gpu" : "cpu";
-	if (!failure.empty()) {
-		event.fallback = mode != ExecutionMode::GPU;
-		event.actual = mode == ExecutionMode::GPU ? "none" : "cpu";
-		event.reason = failure + (done > 0 ? " (after " + to_string(done) + " " + pieces + ")" : "");
-	} else if (on_cpu > 0) {
-		event.fallback = done == 0;
-		event.reason += "; " + to_string(on_cpu) + " " + pieces + " on the CPU, for lack of device memory";
-	}
-}
-
-void OperatorDispatch::RequestKernels(ClientContext &context, const char *needs, const char *operator_name) {
+void OperatorDispatch::RequestKernels(ClientContext &context, vibespatial::Operation operation,
+                                      const char *operator_name) {
 	auto mode = GetExecutionMode(context);
 	if (mode == ExecutionMode::CPU || GetPrecompile(context) == Precompile::OFF) {
 		return;
 	}
 	auto &runtime = GpuRuntime::Get();
-	auto names = vibespatial::KernelNeeds(vibespatial::FindKernelSet(needs));
+	auto names = vibespatial::KernelNeeds(operation);
 	if (auto engine = runtime.IfOpen()) {
 		engine->Request(names, operator_name, true);
 	} else if (mode == ExecutionMode::GPU) {

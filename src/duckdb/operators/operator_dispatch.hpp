@@ -8,7 +8,6 @@
 
 #include "duckdb.hpp"
 #include "engine/dispatch/dispatch.hpp"
-#include "engine/dispatch/events.hpp"
 
 #include <chrono>
 
@@ -22,52 +21,34 @@ public:
 	vibespatial::ExecutionMode Mode() const {
 		return mode;
 	}
-	vibespatial::DispatchEvent NewEvent(const char *kernel) const;
 	unique_ptr<vibespatial::Dispatch> NewDispatch(vibespatial::Operation operation) const {
 		return make_uniq<vibespatial::Dispatch>(operation, mode, operator_name, query);
 	}
-	//! In mode gpu lets the device come up beside the scan, with the kernels of an operator of the registry; throws where there
-	//! can be none
-	void StartDevice(const char *kernel, const char *requests) const;
+	//! In mode gpu starts the device beside the scan, and the compilation of kernels; throws if there is no device
+	void StartDevice(vibespatial::Operation operation, vibespatial::KernelSet kernels) const;
 	void StartDevice(vibespatial::Operation operation) const {
-		auto &info = InfoOf(operation);
-		StartDevice(info.name, vibespatial::KernelSetNames()[static_cast<size_t>(info.kernels)]);
+		StartDevice(operation, InfoOf(operation).kernels);
 	}
 	//! What was planned for the CPU, and why; nothing in mode cpu, which has no choice
-	void LogCpu(const char *kernel, const vibespatial::Decision &decision, idx_t rows) const;
+	void LogCpu(vibespatial::Operation operation, const vibespatial::Decision &decision, idx_t rows) const;
 	//! Mode gpu, and there is none: an event, and an IOException that says what to do
-	[[noreturn]] void FailWithoutDevice(const char *kernel, const string &why_not) const;
+	[[noreturn]] void FailWithoutDevice(vibespatial::Operation operation, const string &why_not) const;
 	//! Mode gpu, and it failed
 	[[noreturn]] void FailOnDevice(const string &what, const string &why) const;
 	//! In mode gpu waits for the plug-in to be open, whose device may still be coming up, and throws where it cannot be opened
-	void WaitForEngine(const char *kernel) const;
+	void WaitForEngine(vibespatial::Operation operation) const;
 	//! It is not up, and may still be
 	static bool IsComing(optional_ptr<vibespatial::GpuEngine> engine);
 	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
-	double WaitForDevice(const char *kernel) const;
-	double WaitForDevice(vibespatial::Operation operation) const {
-		return WaitForDevice(InfoOf(operation).name);
-	}
+	double WaitForDevice(vibespatial::Operation operation) const;
 	//! Throws GpuError where they do not come in time; the milliseconds
-	double WaitForKernels(vibespatial::GpuEngine &engine, const std::vector<std::string> &needs) const;
-	double WaitForKernels(vibespatial::GpuEngine &engine, vibespatial::Operation operation) const {
-		return WaitForKernels(engine, vibespatial::KernelNeeds(operation));
-	}
+	double WaitForKernels(vibespatial::GpuEngine &engine, vibespatial::Operation operation) const;
 	//! What a plan needs, before it runs; never waits
-	static void RequestKernels(ClientContext &context, const char *needs, const char *operator_name);
-	static void RequestKernels(ClientContext &context, vibespatial::Operation operation, const char *operator_name) {
-		RequestKernels(context, vibespatial::KernelSetNames()[static_cast<size_t>(InfoOf(operation).kernels)],
-		               operator_name);
-	}
+	static void RequestKernels(ClientContext &context, vibespatial::Operation operation, const char *operator_name);
 
 	//! For vibe_timeline()
 	typedef std::chrono::system_clock::time_point TimePoint;
 	static void AddStep(vibespatial::GpuEngine &engine, const char *name, TimePoint begin, TimePoint end);
-	//! What a piece of work on the device came to, in an event
-	static void AddTimes(vibespatial::DispatchEvent &event, const vibespatial::GpuTimes &times);
-	//! What became of the whole: `done` pieces by the device, `on_cpu` for which it had no memory, or why it failed
-	void SetOutcome(vibespatial::DispatchEvent &event, const char *pieces, idx_t done, idx_t on_cpu,
-	                const string &failure) const;
 	static double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
 		return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 	}

@@ -6,7 +6,7 @@
 
 namespace duckdb {
 
-using vibespatial::BulkTask;
+using vibespatial::ScalarTask;
 
 ScalarCalls::ScalarCalls(ClientContext &context, const PhysicalScalarBatch &op) : op(op), arguments_executor(context) {
 	vector<LogicalType> types;
@@ -34,7 +34,7 @@ bool ScalarCalls::ArePoints(DataChunk &input) {
 		auto &children = ChildrenOf(op.calls[i]->Cast<BoundFunctionExpression>());
 		for (idx_t side = 0; side < (op.tasks[i].IsOfPairs() ? 2 : 1); side++) {
 			bool is_constant = IsConstantGeometry(*children[side]);
-			if (is_constant && op.tasks[i].kind == BulkTask::RELATE) {
+			if (is_constant && op.tasks[i].kind == ScalarTask::RELATE) {
 				continue;
 			}
 			UnifiedVectorFormat format;

@@ -2,20 +2,23 @@
 
 #include "duckdb/scalar_batch/physical.hpp"
 #include "duckdb/support/settings.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
-#include "engine/gpu/runtime/runtime.hpp"
+#include "duckdb/support/task_parallel.hpp"
 
 namespace duckdb {
 
-using vibespatial::BulkTask;
-using vibespatial::DispatchLog;
 using vibespatial::ExecutionMode;
-using vibespatial::GpuError;
+using vibespatial::Operation;
+using vibespatial::ScalarTask;
 
-using Clock = std::chrono::steady_clock;
+Operation OperationOf(const ScalarTask &task) {
+	return task.kind == ScalarTask::HAUSDORFF ? Operation::SCALAR_HAUSDORFF
+	       : task.IsOfPairs()                 ? Operation::SCALAR_PAIRS
+	                                          : Operation::SCALAR_ROWS;
+}
 
 ScalarBatchDispatch::ScalarBatchDispatch(ClientContext &context, const PhysicalScalarBatch &op)
-    : OperatorDispatch(context, "VIBE_SCALAR_BATCH"), op(op), begin(Clock::now()) {
+    : OperatorDispatch(context, "VIBE_SCALAR_BATCH"), op(op),
+      dispatch(OperationOf(op.tasks[0]), mode, operator_name, query) {
 }
 
 ScalarBatchDispatch::~ScalarBatchDispatch() {
@@ -30,59 +33,46 @@ void ScalarBatchDispatch::Start() {
 	if (started) {
 		return;
 	}
-	auto kernel = op.tasks[0].Kernel();
-	auto needs = vibespatial::KernelNeeds(vibespatial::FindKernelSet(kernel));
-	if (mode == ExecutionMode::GPU) {
-		vibespatial::GpuRuntime::Get().StartInBackground(needs, operator_name);
-	}
-	// May throw: before there is an event that Finish() would log
-	auto waited = WaitForDevice(kernel);
-	event = NewEvent(kernel);
-	event.wait_ms = waited;
-	decision = vibespatial::Decide(mode, vibespatial::FindOperation(kernel), op.children[0].get().estimated_cardinality,
-	                               GetGpuMinRows(context));
-	event.selected = ToText(decision.selected);
-	event.reason = decision.reason;
-	if (decision.selected == ExecutionMode::GPU) {
+	auto operation = OperationOf(op.tasks[0]);
+	StartDevice(operation);
+	dispatch.AddWait(WaitForDevice(operation));
+	dispatch.Decide(op.children[0].get().estimated_cardinality, GetGpuMinRows(context));
+	dispatch.CountPieces(0, 0);
+	if (dispatch.OnGpu()) {
 		try {
-			if (!decision.engine) {
-				throw GpuError("no GPU engine is open");
-			}
-			event.wait_ms += WaitForKernels(*decision.engine, needs);
+			dispatch.AddWait(WaitForKernels(dispatch.Engine(), operation));
 			active = true;
-		} catch (const GpuError &error) {
-			Fail(error);
+		} catch (const vibespatial::GpuError &error) {
+			DeviceFailed(error);
 		}
 	}
 	started = true;
 }
 
-std::unique_ptr<vibespatial::GpuBulk> ScalarBatchDispatch::NewDeviceBatch(const BulkTask &task) {
-	return decision.engine->NewBulk(task);
+std::unique_ptr<vibespatial::GpuScalarBatch> ScalarBatchDispatch::NewDeviceBatch(const ScalarTask &task) {
+	return dispatch.Engine().NewScalarBatch(task);
 }
 
-void ScalarBatchDispatch::Fail(const std::exception &error) {
-	lock_guard<mutex> guard(lock);
+void ScalarBatchDispatch::Poll() {
+	CancelPoll(context)();
+}
+
+void ScalarBatchDispatch::DeviceFailed(const vibespatial::GpuError &error) {
 	active = false;
-	if (failure.empty()) {
-		failure = error.what();
-	}
-	if (mode == ExecutionMode::GPU) {
-		FailOnDevice("compute the rows", failure);
+	if (!dispatch.Fail(error.what())) {
+		FailOnDevice("compute the rows", error.what());
 	}
 }
 
-void ScalarBatchDispatch::AddDone(idx_t rows, idx_t open, const vibespatial::GpuTimes &times) {
-	lock_guard<mutex> guard(lock);
-	batches_done++;
+void ScalarBatchDispatch::DeviceFinished(size_t rows, size_t open, const vibespatial::GpuTimes &times) {
+	dispatch.CountPieces(1, 0);
+	dispatch.AddRows(rows);
+	dispatch.AddTimes(times);
 	open_rows += open;
-	event.rows += rows;
-	AddTimes(event, times);
 }
 
-void ScalarBatchDispatch::AddForLackOfMemory() {
-	lock_guard<mutex> guard(lock);
-	batches_on_cpu++;
+void ScalarBatchDispatch::LackedMemory() {
+	dispatch.CountPieces(0, 1);
 }
 
 void ScalarBatchDispatch::AddPoints(idx_t rows) {
@@ -90,26 +80,17 @@ void ScalarBatchDispatch::AddPoints(idx_t rows) {
 }
 
 void ScalarBatchDispatch::Finish() {
-	lock_guard<mutex> guard(lock);
-	if (finished || event.kernel.empty() || mode == ExecutionMode::CPU) {
-		return;
-	}
-	finished = true;
-	SetOutcome(event, "batches", batches_done, batches_on_cpu, failure);
 	if (point_rows > 0) {
-		event.reason += "; " + to_string(point_rows) + " rows of points on the CPU, which has them done sooner";
+		dispatch.AddNote(to_string(point_rows.exchange(0)) + " rows of points on the CPU, which has them done sooner");
 	}
 	if (open_rows > 0) {
-		event.reason += "; " + to_string(open_rows) + " rows decided by the CPU";
+		dispatch.AddNote(to_string(open_rows.exchange(0)) + " rows decided by the CPU");
 	}
-	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-	DispatchLog::Get().Add(event);
+	dispatch.Finish("batches");
 }
 
-string ScalarBatchDispatch::DescribePlan(ClientContext &context, const char *kernel, idx_t rows) {
-	auto decision = vibespatial::Decide(GetExecutionMode(context), vibespatial::FindOperation(kernel), rows,
-	                                    GetGpuMinRows(context));
-	return string(ToText(decision.selected)) + " (" + decision.reason + ")";
+string ScalarBatchDispatch::DescribePlan(ClientContext &context, Operation operation, idx_t rows) {
+	return vibespatial::Decide(GetExecutionMode(context), operation, rows, GetGpuMinRows(context)).Describe();
 }
 
 } // namespace duckdb

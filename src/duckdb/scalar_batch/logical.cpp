@@ -9,7 +9,7 @@
 
 namespace duckdb {
 
-using vibespatial::BulkTask;
+using vibespatial::ScalarTask;
 
 LogicalScalarBatch::LogicalScalarBatch(TableIndex table_index, unique_ptr<LogicalOperator> child)
     : table_index(table_index) {
@@ -70,15 +70,15 @@ bool IsConstantGeometry(const Expression &argument) {
 }
 
 //! A call of a function of one geometry
-static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task) {
+static bool FindRowTask(const BoundFunctionExpression &function, ScalarTask &task) {
 	static constexpr struct {
 		const char *name;
-		BulkTask::Kind kind;
-	} TASKS[] = {{"area", BulkTask::AREA},
-	             {"length", BulkTask::LENGTH},
-	             {"perimeter", BulkTask::PERIMETER},
-	             {"centroid", BulkTask::CENTROID},
-	             {"flipcoordinates", BulkTask::FLIP}};
+		ScalarTask::Kind kind;
+	} TASKS[] = {{"area", ScalarTask::AREA},
+	             {"length", ScalarTask::LENGTH},
+	             {"perimeter", ScalarTask::PERIMETER},
+	             {"centroid", ScalarTask::CENTROID},
+	             {"flipcoordinates", ScalarTask::FLIP}};
 	if (!SqlFunction::IsOurs(FunctionOf(function)) || ChildrenOf(function)[0]->IsFoldable() ||
 	    ReturnTypeOf(*ChildrenOf(function)[0]).id() != LogicalTypeId::GEOMETRY) {
 		return false;
@@ -93,7 +93,7 @@ static bool FindRowTask(const BoundFunctionExpression &function, BulkTask &task)
 	return false;
 }
 
-bool FindScalarTask(const Expression &call, BulkTask &task) {
+bool FindScalarTask(const Expression &call, ScalarTask &task) {
 	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
 		return false;
 	}
@@ -119,10 +119,14 @@ bool FindScalarTask(const Expression &call, BulkTask &task) {
 	}
 	auto name = SpatialFunctionName(FunctionName(function));
 	if (count == 2 && FindSpatialPredicate(name, task.predicate)) {
-		task.kind = BulkTask::RELATE;
+		task.kind = ScalarTask::RELATE;
 		return true;
 	}
-	task.kind = count == 2 ? BulkTask::DISTANCE : BulkTask::WITHIN;
+	if (count == 2 && name == "hausdorffdistance") {
+		task.kind = ScalarTask::HAUSDORFF;
+		return true;
+	}
+	task.kind = count == 2 ? ScalarTask::DISTANCE : ScalarTask::WITHIN;
 	return name == (count == 2 ? "distance" : "dwithin");
 }
 

@@ -7,7 +7,7 @@
 #include "duckdb/support/compat.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
-#include "engine/gpu/interface/bulk.hpp"
+#include "engine/gpu/interface/scalar.hpp"
 
 namespace duckdb {
 
@@ -37,7 +37,7 @@ protected:
 
 //! Translates a call into what the GPU engine computes; false for calls that it does not, and for functions of other extensions. One
 //! of two geometries may be a constant.
-bool FindScalarTask(const Expression &call, vibespatial::BulkTask &task);
+bool FindScalarTask(const Expression &call, vibespatial::ScalarTask &task);
 
 //! Whether an argument is a constant geometry, not NULL
 bool IsConstantGeometry(const Expression &argument);

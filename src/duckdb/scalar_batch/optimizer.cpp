@@ -1,13 +1,15 @@
 #include "duckdb/scalar_batch/logical.hpp"
 
-#include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/planner/operator/list.hpp"
+#include "duckdb/scalar_batch/dispatch.hpp"
 #include "duckdb/support/settings.hpp"
 
 namespace duckdb {
+
+using vibespatial::Operation;
 
 namespace {
 
@@ -26,15 +28,15 @@ public:
 		}
 		switch (op->type) {
 		case LogicalOperatorType::LOGICAL_FILTER:
-			for (auto kernel : KERNELS) {
-				Filter(op->Cast<LogicalFilter>(), kernel);
+			for (auto operation : OPERATIONS) {
+				Filter(op->Cast<LogicalFilter>(), operation);
 			}
 			break;
 		case LogicalOperatorType::LOGICAL_PROJECTION:
 		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
 			PruneFilter(*op);
-			for (auto kernel : KERNELS) {
-				Expressions(*op, kernel);
+			for (auto operation : OPERATIONS) {
+				Expressions(*op, operation);
 			}
 			break;
 		default:
@@ -43,13 +45,14 @@ public:
 	}
 
 private:
-	//! One operator runs one kernel. Pairs come first, and take the calls of rows in their arguments with them.
-	static constexpr const char *KERNELS[] = {"scalar_pairs", "scalar_rows"};
+	//! One operator does one operation. Pairs come first, and take the calls of rows in their arguments with them.
+	static constexpr Operation OPERATIONS[] = {Operation::SCALAR_PAIRS, Operation::SCALAR_HAUSDORFF,
+	                                           Operation::SCALAR_ROWS};
 
 	//! The calls in an expression that are computed for every row: none in the branches of CASE, COALESCE or TRY
-	static void FindCalls(unique_ptr<Expression> &expr, const char *kernel,
+	static void FindCalls(unique_ptr<Expression> &expr, Operation operation,
 	                      vector<reference<unique_ptr<Expression>>> &calls) {
-		vibespatial::BulkTask task;
+		vibespatial::ScalarTask task;
 		switch (expr->GetExpressionClass()) {
 		case ExpressionClass::BOUND_CASE:
 		case ExpressionClass::BOUND_SUBQUERY:
@@ -68,25 +71,24 @@ private:
 			}
 			break;
 		default:
-			if (FindScalarTask(*expr, task) && strcmp(task.Kernel(), kernel) == 0) {
+			if (FindScalarTask(*expr, task) && OperationOf(task) == operation) {
 				calls.push_back(expr);
 				return;
 			}
 		}
-		ExpressionIterator::EnumerateChildren(*expr,
-		                                      [&](unique_ptr<Expression> &child) { FindCalls(child, kernel, calls); });
+		ExpressionIterator::EnumerateChildren(
+		    *expr, [&](unique_ptr<Expression> &child) { FindCalls(child, operation, calls); });
 	}
 
-	bool GoesToDevice(LogicalOperator &input, const char *kernel) {
+	bool GoesToDevice(LogicalOperator &input, Operation operation) {
 		auto rows = input.has_estimated_cardinality ? input.estimated_cardinality : input.EstimateCardinality(context);
 		OperatorDispatch dispatch(context, "VIBE_SCALAR_BATCH");
-		auto decision =
-		    vibespatial::Decide(dispatch.Mode(), vibespatial::FindOperation(kernel), rows, GetGpuMinRows(context));
+		auto decision = vibespatial::Decide(dispatch.Mode(), operation, rows, GetGpuMinRows(context));
 		if (decision.selected != vibespatial::ExecutionMode::GPU) {
-			dispatch.LogCpu(kernel, decision, rows);
+			dispatch.LogCpu(operation, decision, rows);
 			return false;
 		}
-		OperatorDispatch::RequestKernels(context, kernel, "VIBE_SCALAR_BATCH");
+		OperatorDispatch::RequestKernels(context, operation, "VIBE_SCALAR_BATCH");
 		return true;
 	}
 
@@ -120,11 +122,11 @@ private:
 		return used;
 	}
 
-	void Expressions(LogicalOperator &op, const char *kernel) {
+	void Expressions(LogicalOperator &op, Operation operation) {
 		vector<reference<unique_ptr<Expression>>> calls;
 		LogicalOperatorVisitor::EnumerateExpressions(
-		    op, [&](unique_ptr<Expression> *expr) { FindCalls(*expr, kernel, calls); });
-		if (calls.empty() || !GoesToDevice(*op.children[0], kernel)) {
+		    op, [&](unique_ptr<Expression> *expr) { FindCalls(*expr, operation, calls); });
+		if (calls.empty() || !GoesToDevice(*op.children[0], operation)) {
 			return;
 		}
 		auto batch = Take(std::move(op.children[0]), calls);
@@ -138,7 +140,7 @@ private:
 		op.children[0] = std::move(batch);
 	}
 
-	void Filter(LogicalFilter &filter, const char *kernel) {
+	void Filter(LogicalFilter &filter, Operation operation) {
 		vector<unique_ptr<Expression>> conjuncts, with_calls, rest;
 		for (auto &expr : filter.expressions) {
 			conjuncts.push_back(expr->Copy());
@@ -147,10 +149,10 @@ private:
 		vector<reference<unique_ptr<Expression>>> calls;
 		for (auto &conjunct : conjuncts) {
 			calls.clear();
-			FindCalls(conjunct, kernel, calls);
+			FindCalls(conjunct, operation, calls);
 			(calls.empty() ? rest : with_calls).push_back(std::move(conjunct));
 		}
-		if (with_calls.empty() || !GoesToDevice(*filter.children[0], kernel)) {
+		if (with_calls.empty() || !GoesToDevice(*filter.children[0], operation)) {
 			return;
 		}
 		auto outputs = filter.GetColumnBindings();
@@ -166,7 +168,7 @@ private:
 		filter.expressions = std::move(with_calls);
 		calls.clear();
 		for (auto &expr : filter.expressions) {
-			FindCalls(expr, kernel, calls);
+			FindCalls(expr, operation, calls);
 		}
 		filter.children[0] = Take(std::move(input), calls);
 		SetOutputs(filter, outputs);

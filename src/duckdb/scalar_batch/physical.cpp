@@ -27,7 +27,7 @@ PhysicalScalarBatch::PhysicalScalarBatch(PhysicalPlan &plan, ClientContext &cont
 	for (auto column : columns) {
 		buffered_columns[column] = true;
 	}
-	planned_engine = ScalarBatchDispatch::DescribePlan(context, tasks[0].Kernel(), child.estimated_cardinality);
+	planned_engine = ScalarBatchDispatch::DescribePlan(context, OperationOf(tasks[0]), child.estimated_cardinality);
 }
 
 string PhysicalScalarBatch::GetName() const {

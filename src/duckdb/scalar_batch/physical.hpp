@@ -16,9 +16,9 @@ public:
 	PhysicalScalarBatch(PhysicalPlan &plan, ClientContext &context, LogicalScalarBatch &logical,
 	                    PhysicalOperator &child);
 
-	//! The calls, and what the device computes for each; all run the same kernel
+	//! The calls, and what the device computes for each; all are of the same operation
 	vector<unique_ptr<Expression>> calls;
-	vector<vibespatial::BulkTask> tasks;
+	vector<vibespatial::ScalarTask> tasks;
 	//! The columns of the child that are emitted, before those of the calls
 	vector<idx_t> columns;
 	//! The columns of the child that are emitted or that calls read

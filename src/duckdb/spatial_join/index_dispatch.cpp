@@ -1,30 +1,24 @@
 #include "duckdb/spatial_join/index_dispatch.hpp"
 
 #include "duckdb/support/settings.hpp"
-#include "engine/gpu/runtime/runtime.hpp"
-#include "engine/dispatch/kernel_registry.hpp"
 
 namespace duckdb {
 
 using vibespatial::BoxTree;
-using vibespatial::DispatchEvent;
-using vibespatial::DispatchLog;
+using vibespatial::Decision;
+using vibespatial::Dispatch;
 using vibespatial::ExecutionMode;
-using vibespatial::GpuError;
-
-static constexpr const char *OPERATOR = "VIBE_SPATIAL_JOIN";
-
-using Clock = std::chrono::steady_clock;
+using vibespatial::Operation;
 
 IndexDispatch::IndexDispatch(ClientContext &context)
-    : OperatorDispatch(context, OPERATOR), begin(std::chrono::system_clock::now()) {
-	StartDevice("box_index", "spatial_join");
+    : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), begin(std::chrono::system_clock::now()) {
+	StartDevice(Operation::BOX_INDEX, vibespatial::KernelSet::SPATIAL_JOIN);
 }
 
 void IndexDispatch::Decide(idx_t rows) {
 	auto scanned = std::chrono::system_clock::now();
-	WaitForEngine("box_index");
-	decision = vibespatial::Decide(mode, vibespatial::Operation::BOX_INDEX, rows, GetGpuMinRows(context));
+	WaitForEngine(Operation::BOX_INDEX);
+	decision = vibespatial::Decide(mode, Operation::BOX_INDEX, rows, GetGpuMinRows(context));
 	if (decision.engine) {
 		AddStep(*decision.engine, "scan of the build side", begin, scanned);
 	}
@@ -35,108 +29,79 @@ bool IndexDispatch::DeviceIsComing() const {
 }
 
 void IndexDispatch::RequireDevice() {
-	WaitForDevice("box_index");
+	WaitForDevice(Operation::BOX_INDEX);
 }
 
-unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel,
-                                                 DispatchEvent &event) {
-	if (!decision.engine) {
-		throw GpuError("no GPU engine is open");
-	}
-	event.wait_ms = WaitForDevice("box_index");
-	event.wait_ms += WaitForKernels(*decision.engine, vibespatial::KernelNeeds(vibespatial::KernelSet::BOX_INDEX));
-	vibespatial::GpuTimes times;
-	auto packed = decision.engine->PackBoxes(boxes, count, parallel, times);
-	AddTimes(event, times);
-	return make_uniq<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
+unique_ptr<Dispatch> IndexDispatch::NewTree(idx_t rows, const Decision &made) const {
+	auto dispatch = NewDispatch(Operation::BOX_INDEX);
+	dispatch->SetDecision(made);
+	dispatch->AddRows(rows);
+	return dispatch;
 }
 
-DispatchEvent IndexDispatch::BeginEvent(idx_t rows) {
-	auto event = NewEvent("box_index");
-	event.selected = ToText(decision.selected);
-	event.reason = decision.reason;
-	event.rows = rows;
-	return event;
-}
-
-void IndexDispatch::EndEvent(DispatchEvent &event, const char *actual, double milliseconds) {
-	event.actual = actual;
-	event.total_ms = milliseconds;
-	if (mode != ExecutionMode::CPU) {
-		DispatchLog::Get().Add(event);
-	}
+void IndexDispatch::EndTree(Dispatch &dispatch) {
+	dispatch.Finish();
 	lock_guard<mutex> guard(lock);
-	built++;
-	fallbacks += event.fallback;
-	last = event;
+	last = dispatch.Describe();
 }
 
 void IndexDispatch::NoteDevice(idx_t boxes, const vibespatial::GpuTimes &times) {
-	auto event = BeginEvent(boxes);
-	if (!IsForDevice()) {
-		event.selected = ToText(ExecutionMode::GPU);
-		event.reason = "the GPU looks for the pairs";
-	}
-	AddTimes(event, times);
-	EndEvent(event, "gpu", times.wait_ms + times.to_device_ms + times.kernel_ms);
+	auto dispatch =
+	    NewTree(boxes, IsForDevice() ? decision
+	                                 : Decision {ExecutionMode::GPU, "the GPU looks for the pairs", decision.engine});
+	dispatch->AddTimes(times);
+	dispatch->SetTime(times.wait_ms + times.to_device_ms + times.kernel_ms);
+	EndTree(*dispatch);
 }
 
 void IndexDispatch::NoteIndex(idx_t rows, double milliseconds) {
-	auto event = BeginEvent(rows);
-	EndEvent(event, "cpu", milliseconds);
+	auto dispatch = NewTree(rows, decision);
+	dispatch->SetTime(milliseconds);
+	EndTree(*dispatch);
+}
+
+std::unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(Dispatch &dispatch, const vibe::Box *boxes, size_t count,
+                                                      vibespatial::Parallel &parallel) {
+	try {
+		auto &engine = dispatch.Engine();
+		dispatch.AddWait(WaitForDevice(Operation::BOX_INDEX));
+		dispatch.AddWait(WaitForKernels(engine, Operation::BOX_INDEX));
+		vibespatial::GpuTimes times;
+		auto packed = engine.PackBoxes(boxes, count, parallel, times);
+		dispatch.AddTimes(times);
+		return std::make_unique<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
+	} catch (const Exception &) {
+		throw; // DuckDB's own: the query was cancelled
+	} catch (const std::exception &error) {
+		if (!dispatch.Fail(error.what())) {
+			EndTree(dispatch);
+			FailOnDevice("build the index", error.what());
+		}
+		return nullptr;
+	}
 }
 
 std::unique_ptr<BoxTree> IndexDispatch::Build(const vibe::Box *boxes, size_t count, vibespatial::Parallel &parallel) {
-	auto begin = Clock::now();
-	auto event = BeginEvent(count);
-	// A tree of nothing is no work for a device
+	auto dispatch = NewTree(count, decision);
 	if (count == 0) {
-		event.reason = "nothing to index";
-	} else {
-		unique_ptr<BoxTree> tree;
-		try {
-			tree = BuildOnDevice(boxes, count, parallel, event);
-		} catch (const Exception &) {
-			throw; // DuckDB's own: the query was cancelled
-		} catch (const std::exception &error) {
-			event.reason = error.what();
-			if (mode == ExecutionMode::GPU) {
-				EndEvent(event, "none", MillisecondsSince(begin));
-				FailOnDevice("build the index", event.reason);
-			}
-			event.fallback = true;
-		}
-		if (tree) {
-			EndEvent(event, "gpu", MillisecondsSince(begin));
-			return std::unique_ptr<BoxTree>(tree.release());
-		}
+		dispatch->KeepOnCpu("nothing to index");
 	}
-	auto result = std::make_unique<BoxTree>(boxes, count, parallel);
-	EndEvent(event, "cpu", MillisecondsSince(begin));
-	return result;
+	auto tree = dispatch->OnGpu() ? BuildOnDevice(*dispatch, boxes, count, parallel) : nullptr;
+	if (!tree) {
+		tree = std::make_unique<BoxTree>(boxes, count, parallel);
+	}
+	EndTree(*dispatch);
+	return tree;
 }
 
 string IndexDispatch::Describe() {
 	lock_guard<mutex> guard(lock);
-	if (built == 0) {
-		return ToText(decision.selected);
-	}
-	auto result = last.actual + " (" + last.reason + ")";
-	if (last.actual == "gpu") {
-		result +=
-		    StringUtil::Format(", %.1f ms: %.1f waiting, %.1f to the device, %.1f kernels, %.1f back", last.total_ms,
-		                       last.wait_ms, last.to_device_ms, last.kernel_ms, last.from_device_ms);
-	}
-	if (fallbacks > 0) {
-		result = "fell back from gpu: " + result;
-	}
-	return result;
+	return last.empty() ? ToText(decision.selected) : last;
 }
 
 string IndexDispatch::DescribePlan(ClientContext &context, idx_t rows) {
-	auto decision =
-	    vibespatial::Decide(GetExecutionMode(context), vibespatial::Operation::BOX_INDEX, rows, GetGpuMinRows(context));
-	if (decision.selected == ExecutionMode::GPU) {
+	auto decision = vibespatial::Decide(GetExecutionMode(context), Operation::BOX_INDEX, rows, GetGpuMinRows(context));
+	if (decision.IsGpu()) {
 		return "index on gpu, pairs on cpu (" + decision.reason + ")";
 	}
 	return "cpu (" + decision.reason + ")";

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // duckdb/spatial_join/index_dispatch.hpp
 //
-// Which engine packs the tree of a spatial join's build side: decided once for the operator, told in vibe_dispatch_log()
+// Which engine packs the tree of a spatial join's build side: decided once for the operator, logged in vibe_dispatch_log()
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -18,7 +18,7 @@ public:
 	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu
 	void Decide(idx_t rows);
 	bool IsForDevice() const {
-		return decision.selected == vibespatial::ExecutionMode::GPU;
+		return decision.IsGpu();
 	}
 	//! Where a device was decided for: the whole tree, or that of a part of the build side; any thread, several at a time. In mode
 	//! auto the CPU does what the device cannot; in mode gpu that is an IOException.
@@ -39,19 +39,21 @@ public:
 	static string DescribePlan(ClientContext &context, idx_t rows);
 
 private:
-	vibespatial::DispatchEvent BeginEvent(idx_t rows);
-	void EndEvent(vibespatial::DispatchEvent &event, const char *actual, double milliseconds);
-	unique_ptr<vibespatial::BoxTree> BuildOnDevice(const vibe::Box *boxes, size_t count,
-	                                               vibespatial::Parallel &parallel, vibespatial::DispatchEvent &event);
+	//! The dispatch of one tree, which follows a decision
+	unique_ptr<vibespatial::Dispatch> NewTree(idx_t rows, const vibespatial::Decision &made) const;
+	void EndTree(vibespatial::Dispatch &dispatch);
+	//! Null where the device failed and the CPU may take over
+	std::unique_ptr<vibespatial::BoxTree> BuildOnDevice(vibespatial::Dispatch &dispatch, const vibe::Box *boxes,
+	                                                    size_t count, vibespatial::Parallel &parallel);
+
 	//! When the scan began
 	TimePoint begin;
+	//! For all trees
 	vibespatial::Decision decision;
 
 	mutex lock;
-	//! Of the last tree
-	vibespatial::DispatchEvent last;
-	idx_t built = 0;
-	idx_t fallbacks = 0;
+	//! The description of the last tree
+	string last;
 };
 
 } // namespace duckdb

@@ -10,6 +10,7 @@
 #include "duckdb/expressions/condition.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "duckdb/planner/table_filter.hpp"
+#include "engine/dispatch/operation.hpp"
 
 namespace duckdb {
 
@@ -51,8 +52,9 @@ public:
 	vector<idx_t> right_columns;
 	//! The one column of the left child that is emitted only counts rows: no operator reads it
 	bool left_is_unread = false;
-	//! The entry of the dispatch table that decides about the engine
-	const char *kernel = "join_points";
+	//! What dispatch decides: for points on the left side, and for other geometries
+	vibespatial::Operation points_operation = vibespatial::Operation::JOIN_POINTS;
+	vibespatial::Operation shapes_operation = vibespatial::Operation::JOIN_SHAPES;
 	vector<ProbeScan> probe_scans;
 	unique_ptr<SpatialAggregate> aggregate;
 

@@ -44,8 +44,9 @@ public:
 	vector<column_t> right_columns;
 	//! The one column of the left child only counts rows, and is emitted as NULL
 	bool left_is_unread;
-	//! The entry of the dispatch table that decides about the engine
-	const char *kernel;
+	//! What dispatch decides: for points on the left side, and for other geometries
+	vibespatial::Operation points_operation;
+	vibespatial::Operation shapes_operation;
 
 	//! The columns of the left child that are read after the pairs of its rows are known
 	vector<bool> buffered_columns;

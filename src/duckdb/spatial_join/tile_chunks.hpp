@@ -4,7 +4,7 @@
 #pragma once
 
 #include "duckdb/operators/counted_memory.hpp"
-#include "duckdb/spatial_join/kept_rows.hpp"
+#include "duckdb/operators/kept_rows.hpp"
 #include "engine/join/session/host.hpp"
 
 namespace duckdb {

@@ -21,7 +21,7 @@ void StartGpu(ExtensionLoader &loader);
 
 vibespatial::ExecutionMode GetExecutionMode(ClientContext &context);
 Precompile GetPrecompile(ClientContext &context);
-//! Number of rows from which mode auto prefers the GPU; negative: the measured threshold of each kernel
+//! Number of rows from which mode auto prefers the GPU; negative: the measured threshold of each operation
 int64_t GetGpuMinRows(ClientContext &context);
 //! Whether rows must come in a stable order for any number of threads
 bool GetDeterministic(ClientContext &context);

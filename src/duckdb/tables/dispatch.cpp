@@ -12,10 +12,15 @@ SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
 	SqlTable::rows_t rows;
 	for (auto &operation : vibespatial::Operations()) {
 		bool by_rows = operation.HasGpu() && operation.gpu_from_rows != vibespatial::OperationInfo::NEVER;
+		vector<Value> kernels;
+		for (auto &name : vibespatial::KernelNeeds(operation.kernels)) {
+			kernels.emplace_back(name);
+		}
 		rows.push_back({Value(operation.name), Value(operation.description), Value(operation.precision),
 		                Value(operation.guarantee),
 		                by_rows ? Value::UBIGINT(operation.gpu_from_rows) : Value(LogicalType::UBIGINT),
-		                Value(operation.HasGpu() ? "cpu, gpu" : "cpu")});
+		                Value(operation.HasGpu() ? "cpu, gpu" : "cpu"),
+		                Value::LIST(LogicalType::VARCHAR, std::move(kernels))});
 	}
 	return rows;
 }
@@ -24,7 +29,7 @@ SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
 	SqlTable::rows_t rows;
 	for (auto &event : vibespatial::DispatchLog::Get().Events()) {
 		rows.push_back({Value::UBIGINT(event.sequence), Value::TIMESTAMPTZ(timestamp_tz_t(event.time)),
-		                Value(event.query), Value(event.operator_name), Value(event.kernel), Value(event.requested),
+		                Value(event.query), Value(event.operator_name), Value(event.operation), Value(event.requested),
 		                Value(event.selected), Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
 		                Value::UBIGINT(event.bytes_to_device), Value::UBIGINT(event.bytes_from_device),
 		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms), Value::DOUBLE(event.kernel_ms),
@@ -37,17 +42,18 @@ SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
 } // namespace
 
 void RegisterDispatch(ExtensionLoader &loader) {
-	SqlTable("vibe_kernels", "The operations that the CPU or the GPU does: their precision, what they guarantee, and "
-	                         "the number of rows from "
-	                         "which mode auto prefers the GPU (NULL: never).")
-	    .Column("kernel", LogicalType::VARCHAR)
+	SqlTable("vibe_kernels", "The operations that the CPU or the GPU does: their precision, what they guarantee, the "
+	                         "number of rows from which mode auto prefers the GPU (NULL: never), and the units and "
+	                         "specs that they need there.")
 	    .Column("operation", LogicalType::VARCHAR)
+	    .Column("description", LogicalType::VARCHAR)
 	    .Column("precision", LogicalType::VARCHAR)
 	    .Column("guarantee", LogicalType::VARCHAR)
 	    .Column("threshold_rows", LogicalType::UBIGINT)
 	    .Column("variants", LogicalType::VARCHAR)
+	    .Column("kernels", LogicalType::LIST(LogicalType::VARCHAR))
 	    .Overload({})
-	    .Example("kernel, threshold_rows, variants FROM vibe_kernels()")
+	    .Example("operation, threshold_rows, variants FROM vibe_kernels()")
 	    .Register(loader, KernelRows);
 	SqlTable("vibe_dispatch_log",
 	         "The last 4096 decisions for the CPU or the GPU in this process, oldest first: what was requested, "
@@ -56,7 +62,7 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Column("time", LogicalType::TIMESTAMP_TZ)
 	    .Column("query", LogicalType::VARCHAR)
 	    .Column("operator", LogicalType::VARCHAR)
-	    .Column("kernel", LogicalType::VARCHAR)
+	    .Column("operation", LogicalType::VARCHAR)
 	    .Column("requested", LogicalType::VARCHAR)
 	    .Column("selected", LogicalType::VARCHAR)
 	    .Column("actual", LogicalType::VARCHAR)

@@ -56,7 +56,7 @@ Dispatch::Dispatch(Operation operation, ExecutionMode mode, const char *operator
     : mode(mode), begin(Clock::now()), operation(operation) {
 	event.query = std::move(query);
 	event.operator_name = operator_name;
-	event.kernel = InfoOf(operation).name;
+	event.operation = InfoOf(operation).name;
 	event.requested = ToText(mode);
 }
 
@@ -73,21 +73,24 @@ void Dispatch::Decide(uint64_t rows, int64_t min_rows) {
 
 void Dispatch::DecideAgain(Operation other, uint64_t rows, int64_t min_rows) {
 	auto next = vibespatial::Decide(mode, other, rows, min_rows);
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		operation = other;
+		event.operation = InfoOf(other).name;
+	}
+	SetDecision(std::move(next));
+}
+
+void Dispatch::SetDecision(Decision made) {
 	std::lock_guard<std::mutex> guard(lock);
-	operation = other;
-	decision = std::move(next);
+	decision = std::move(made);
 	decided = true;
-	event.kernel = InfoOf(other).name;
 	event.selected = event.actual = ToText(decision.selected);
 	event.reason = decision.reason;
 }
 
 void Dispatch::KeepOnCpu(const std::string &reason) {
-	std::lock_guard<std::mutex> guard(lock);
-	decision.selected = ExecutionMode::CPU;
-	decision.reason = reason;
-	event.selected = event.actual = ToText(ExecutionMode::CPU);
-	event.reason = reason;
+	SetDecision(Decision {ExecutionMode::CPU, reason, EngineIfOpen()});
 }
 
 Operation Dispatch::GetOperation() const {
@@ -135,8 +138,14 @@ void Dispatch::AddRows(uint64_t rows) {
 
 void Dispatch::CountPieces(uint64_t on_gpu, uint64_t on_cpu) {
 	std::lock_guard<std::mutex> guard(lock);
+	in_pieces = true;
 	pieces_on_gpu += on_gpu;
 	pieces_on_cpu += on_cpu;
+}
+
+void Dispatch::SetTime(double milliseconds) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.total_ms = milliseconds;
 }
 
 void Dispatch::AddNote(const std::string &note) {
@@ -171,14 +180,24 @@ void Dispatch::Finish(const char *pieces) {
 	finished = true;
 	if (!failure.empty() && pieces_on_gpu > 0) {
 		event.reason += " (after " + std::to_string(pieces_on_gpu) + " " + pieces + ")";
-	} else if (failure.empty() && pieces_on_cpu > 0) {
-		event.fallback = pieces_on_gpu == 0;
-		event.actual = event.fallback ? "cpu" : "gpu";
-		event.reason += "; " + std::to_string(pieces_on_cpu) + " " + pieces + " on the CPU, for lack of device memory";
+	} else if (failure.empty() && in_pieces) {
+		event.actual = pieces_on_gpu > 0 ? "gpu" : "cpu";
+		if (pieces_on_cpu > 0) {
+			event.fallback = pieces_on_gpu == 0;
+			event.reason +=
+			    "; " + std::to_string(pieces_on_cpu) + " " + pieces + " on the CPU, for lack of device memory";
+		}
 	}
 	event.reason += notes;
-	event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+	if (event.total_ms == 0) {
+		event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+	}
 	DispatchLog::Get().Add(event);
+}
+
+std::string Dispatch::Reason() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return event.reason;
 }
 
 std::string Dispatch::Describe() const {

@@ -56,6 +56,8 @@ public:
 
 	//! Once, when the rows are known
 	void Decide(uint64_t rows, int64_t min_rows);
+	//! The same, where the decision was made for several dispatches at once
+	void SetDecision(Decision made);
 	//! The GPU was selected, but this input is not for it
 	void KeepOnCpu(const std::string &reason);
 	//! The operation turned out to be another one: decides anew, and the event goes by that name
@@ -76,8 +78,11 @@ public:
 	void AddTimes(const GpuTimes &times);
 	void AddWait(double milliseconds);
 	void AddRows(uint64_t rows);
-	//! Pieces of work (tiles, batches) that the device finished, and pieces that the CPU did for lack of device memory
+	//! Pieces of work (tiles, batches) that the device finished, and pieces that the CPU did for lack of device memory. An operation that
+	//! counts pieces was done by the GPU if it finished one.
 	void CountPieces(uint64_t on_gpu, uint64_t on_cpu);
+	//! How long the work took, if not from the constructor to Finish()
+	void SetTime(double milliseconds);
 	//! Added to the reason when the event is written: "; 12 rows decided by the CPU"
 	void AddNote(const std::string &note);
 
@@ -88,6 +93,7 @@ public:
 
 	//! Writes the event, once. Mode cpu has no choice and leaves none.
 	void Finish(const char *pieces = "pieces");
+	std::string Reason() const;
 	//! For EXPLAIN ANALYZE
 	std::string Describe() const;
 
@@ -98,6 +104,7 @@ private:
 	Operation operation;
 	Decision decision;
 	DispatchEvent event;
+	bool in_pieces = false;
 	uint64_t pieces_on_gpu = 0;
 	uint64_t pieces_on_cpu = 0;
 	std::string notes;

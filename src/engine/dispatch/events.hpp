@@ -20,7 +20,7 @@ struct DispatchEvent {
 	int64_t time = 0;
 	std::string query;
 	std::string operator_name;
-	std::string kernel;
+	std::string operation;
 	//! auto, cpu or gpu
 	std::string requested;
 	//! cpu or gpu

@@ -3,7 +3,6 @@
 #include "engine/dispatch/kernel_registry.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace vibespatial {
 
@@ -22,16 +21,6 @@ std::vector<std::string> KernelNeeds(KernelSet set) {
 		add(spec.name, spec.needed_by);
 	}
 	return names;
-}
-
-Operation FindOperation(const std::string &name) {
-	auto &operations = Operations();
-	for (size_t i = 0; i < operations.size(); i++) {
-		if (name == operations[i].name) {
-			return static_cast<Operation>(i);
-		}
-	}
-	throw std::invalid_argument("no operation is called " + name);
 }
 
 KernelSet FindKernelSet(const std::string &name) {

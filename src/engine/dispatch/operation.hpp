@@ -47,8 +47,6 @@ std::vector<std::string> KernelNeeds(KernelSet set);
 inline std::vector<std::string> KernelNeeds(Operation operation) {
 	return KernelNeeds(InfoOf(operation).kernels);
 }
-//! Throws std::invalid_argument for a name that is not there
-Operation FindOperation(const std::string &name);
 //! The set with this name; NONE if there is none
 KernelSet FindKernelSet(const std::string &name);
 

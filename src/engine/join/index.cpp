@@ -409,25 +409,26 @@ void JoinIndex::ExportRows(GpuRows &result) const {
 		return;
 	}
 	result.wkb = rows.data();
-	result.pack = [this](size_t row, PackedShapes &packed) {
-		auto &wkb = rows[row];
-		Box box = Box::Empty();
-		WkbBounds(wkb.data, wkb.size, box);
-		if (only_boxes) {
-			packed.AddBox(box);
-		} else if (auto view = CachedShape(static_cast<uint32_t>(row))) {
-			packed.Add(*view);
-		} else {
-			try {
-				GeometryBatch scratch;
-				Shape shape;
-				BuildShape(wkb.data, wkb.size, scratch, shape);
-				packed.Add(shape.View());
-			} catch (const GeometryError &) {
-				packed.AddUnknown(box); // an error only if a pair needs this row
-			}
+}
+
+void JoinIndex::PackRow(uint32_t row, PackedShapes &packed) const {
+	auto &wkb = rows[row];
+	Box box = Box::Empty();
+	WkbBounds(wkb.data, wkb.size, box);
+	if (only_boxes) {
+		packed.AddBox(box);
+	} else if (auto view = CachedShape(row)) {
+		packed.Add(*view);
+	} else {
+		try {
+			GeometryBatch scratch;
+			Shape shape;
+			BuildShape(wkb.data, wkb.size, scratch, shape);
+			packed.Add(shape.View());
+		} catch (const GeometryError &) {
+			packed.AddUnknown(box); // an error only if a pair needs this row
 		}
-	};
+	}
 }
 
 JoinIndex::ProbeRow JoinIndex::ReadProbe(const JoinRow &row, Box &box) const {

@@ -69,6 +69,8 @@ public:
 	}
 	//! All rows for a GPU, after Build(); with the tree if it has been built
 	void ExportRows(struct GpuRows &result) const;
+	//! The shape of a row, for a device that does not read its WKB. Any thread.
+	void PackRow(uint32_t row, struct PackedShapes &packed) const;
 	//! Builds the tree if that was postponed
 	const BoxTree &Tree();
 	//! The cells, where they pay for the expected points and hold every row that a point can match; else null

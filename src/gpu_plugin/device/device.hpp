@@ -52,7 +52,7 @@ public:
 	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
 	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                     GpuTimes &times) override;
-	std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) override;
+	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override;
 	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override;
 	std::vector<std::string> SelfTest() override;
 

@@ -1,6 +1,6 @@
 // The work of the engine: each kind is a chain of engine/gpu/machine on machines of the plug-in.
 #include "engine/dispatch/operation.hpp"
-#include "engine/gpu/machine/bulk.hpp"
+#include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/join.hpp"
 #include "engine/gpu/machine/neighbours.hpp"
 #include "engine/gpu/machine/overlay.hpp"
@@ -50,8 +50,8 @@ std::unique_ptr<GpuPoints> CudaEngine::KnnPoints(const float *nodes, const Unini
 	return MakePoints([this] { return NewMachine(); }, ready, nodes, ids, leaves, parallel, times);
 }
 
-std::unique_ptr<GpuBulk> CudaEngine::NewBulk(const BulkTask &task) {
-	return MakeBulk(NewMachine(), task);
+std::unique_ptr<GpuScalarBatch> CudaEngine::NewScalarBatch(const ScalarTask &task) {
+	return MakeScalarBatch(NewMachine(), task);
 }
 
 void CudaEngine::UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {

@@ -82,7 +82,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	CHECK(DispatchLog::Get().Events().size() == before + 1);
 	auto event = LastEvent();
 	CHECK(event.query == "SELECT 2");
-	CHECK(event.kernel == "knn");
+	CHECK(event.operation == "knn");
 	CHECK(event.selected == "gpu");
 	CHECK(event.actual == "gpu");
 	CHECK(event.rows == 5);
@@ -101,7 +101,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 		CHECK_FALSE(dispatch.OnGpu());
 	}
 	event = LastEvent();
-	CHECK(event.kernel == "join_shapes");
+	CHECK(event.operation == "join_shapes");
 	CHECK(event.actual == "none");
 	CHECK(event.reason == "the device is gone");
 
@@ -121,4 +121,17 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	}
 	CHECK(LastEvent().selected == "cpu");
 	CHECK_FALSE(LastEvent().fallback);
+	{
+		// A decision that was made for several
+		Dispatch dispatch(Operation::BOX_INDEX, ExecutionMode::GPU, "TEST", "SELECT 6");
+		dispatch.SetDecision(Decision {ExecutionMode::GPU, "as the others", nullptr});
+		dispatch.CountPieces(0, 0);
+		dispatch.SetTime(7);
+		CHECK(dispatch.Reason() == "as the others");
+	}
+	event = LastEvent();
+	CHECK(event.selected == "gpu");
+	CHECK(event.actual == "cpu"); // no piece was done by the GPU
+	CHECK_FALSE(event.fallback);
+	CHECK(event.total_ms == 7);
 }

@@ -9,7 +9,8 @@
 #include "engine/relate/prepared.hpp"
 #include "engine/relate/relate.hpp"
 #include "engine/gpu/interface/join.hpp"
-#include "engine/gpu/interface/bulk.hpp"
+#include "engine/gpu/interface/scalar.hpp"
+#include "vibe/hausdorff.h"
 #include "engine/dispatch/operation.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -412,7 +413,17 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 		if (mix % 3 == 0) {
 			rows.tree = nullptr;
 		}
-		build->SetRows(rows, parallel, tree_times);
+		const auto upload = build->BeginRows(rows, parallel, tree_times);
+		REQUIRE(upload);
+		// Some pieces without shapes, some with several
+		std::vector<PackedShapes> pieces(3);
+		for (size_t i = 0; i < upload->LeftRows().size(); i++) {
+			index.PackRow(upload->LeftRows()[i], pieces[2 * i / upload->LeftRows().size()]);
+		}
+		upload->AddShapes(pieces, parallel);
+		upload->Finish();
+		REQUIRE(build->HasRows());
+		REQUIRE_FALSE(build->BeginRows(rows, parallel, tree_times));
 		const auto expected = OnCpu(index, probes, by_probe ? probe_limits.data() : nullptr);
 		std::vector<uint64_t> counts(index.RowCount());
 		std::vector<bool> found(count);
@@ -525,7 +536,7 @@ TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 	constexpr size_t COUNT = 20000;
 	for (int mix = 0; mix < 4; mix++) {
 		const Rows sides[2] = {Rows(71, COUNT, 6, mix & 1), Rows(72, COUNT, 6, mix & 2)};
-		BulkSide packed[2];
+		ScalarSide packed[2];
 		std::vector<Shape> shapes[2];
 		GeometryBatch batch;
 		for (auto side : {0, 1}) {
@@ -557,23 +568,23 @@ TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 		while (!sides[0].rows[first].data || shapes[0][first].View().dimension < 0) {
 			first++;
 		}
-		BulkSide one;
+		ScalarSide one;
 		one.AddShape(shapes[0][first].View());
 		RelateScratch scratch;
 		size_t open = 0, holding = 0;
-		auto require_left = [&](const BulkTask &task, const char *name, bool constant) {
-			auto rows = engine->NewBulk(task);
+		auto require_left = [&](const ScalarTask &task, const char *name, bool constant) {
+			auto rows = engine->NewScalarBatch(task);
 			// In two pieces, as when memory is short
 			std::vector<uint8_t> results;
 			std::vector<double> distances;
 			for (const size_t first : {size_t(0), COUNT / 3}) {
-				BulkInput input;
+				ScalarInput input;
 				input.first = first;
 				input.count = first == 0 ? COUNT / 3 : COUNT - COUNT / 3;
 				input.left = constant ? &one : packed;
 				input.right = packed + 1;
 				input.left_is_constant = constant;
-				input.limits = task.kind == BulkTask::WITHIN ? limits.data() : nullptr;
+				input.limits = task.kind == ScalarTask::WITHIN ? limits.data() : nullptr;
 				rows->Begin(input);
 				auto &piece = rows->Finish();
 				results.insert(results.end(), piece.results, piece.results + input.count);
@@ -593,13 +604,15 @@ TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 				}
 				const auto &a = shapes[0][l].View(), &b = shapes[1][i].View();
 				const bool empty = a.dimension < 0 || b.dimension < 0;
-				if (task.kind == BulkTask::DISTANCE) {
-					const double expected = empty ? wkb_test::NaN : vibe::ShapeDistance(a, b, -1);
+				if (task.GivesNumbers()) {
+					const double expected = empty                                ? wkb_test::NaN
+					                        : task.kind == ScalarTask::HAUSDORFF ? vibe::HausdorffDistance(a, b)
+					                                                             : vibe::ShapeDistance(a, b, -1);
 					wrong += empty ? distances[i] == distances[i] : distances[i] != expected;
 					continue;
 				}
 				const bool expected =
-				    task.kind == BulkTask::RELATE
+				    task.kind == ScalarTask::RELATE
 				        ? Evaluate(task.predicate, a, b, scratch)
 				        : limits[i] >= 0 && !empty && vibe::ShapeDistance(a, b, limits[i]) <= limits[i];
 				wrong += results[i] != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
@@ -608,15 +621,16 @@ TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 			INFO(name << ", left points " << (mix & 1) << ", right points " << (mix & 2));
 			REQUIRE(wrong == 0);
 		};
-		auto require = [&](const BulkTask &task, const char *name) {
+		auto require = [&](const ScalarTask &task, const char *name) {
 			require_left(task, name, false);
 			require_left(task, name, true);
 		};
 		for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
-			require(BulkTask {BulkTask::RELATE, static_cast<vibe::Predicate>(k)}, NAMES[k]);
+			require(ScalarTask {ScalarTask::RELATE, static_cast<vibe::Predicate>(k)}, NAMES[k]);
 		}
-		require(BulkTask {BulkTask::WITHIN, vibe::PREDICATE_INTERSECTS}, "within a distance");
-		require(BulkTask {BulkTask::DISTANCE, vibe::PREDICATE_INTERSECTS}, "distance");
+		require(ScalarTask {ScalarTask::WITHIN, vibe::PREDICATE_INTERSECTS}, "within a distance");
+		require(ScalarTask {ScalarTask::DISTANCE, vibe::PREDICATE_INTERSECTS}, "distance");
+		require(ScalarTask {ScalarTask::HAUSDORFF, vibe::PREDICATE_INTERSECTS}, "Hausdorff distance");
 		WARN("rows: " << holding << " hold, " << open << " left open");
 		REQUIRE(holding > 0);
 	}
@@ -634,11 +648,11 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 	for (size_t i = 0; i < sound.rows.size(); i++) {
 		AddRow(sound, i, random, wkb);
 	}
-	auto check = [&](BulkTask::Kind kind, const char *name) {
-		BulkTask task;
+	auto check = [&](ScalarTask::Kind kind, const char *name) {
+		ScalarTask task;
 		task.kind = kind;
-		auto rows = engine->NewBulk(task);
-		BulkSide side;
+		auto rows = engine->NewScalarBatch(task);
+		ScalarSide side;
 		side.Clear([&](size_t block) { return rows->Block(true, block); });
 		side.BeginShapes();
 		std::vector<bool> asked;
@@ -652,7 +666,7 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 		}
 		size_t wrong = 0, open = 0, same = 0;
 		for (size_t first = 0; first < wkb.size(); first += wkb.size() / 3 + 1) {
-			BulkInput input;
+			ScalarInput input;
 			input.first = first;
 			input.count = std::min(wkb.size() / 3 + 1, wkb.size() - first);
 			input.left = &side;
@@ -667,18 +681,18 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 				std::string expected;
 				try {
 					auto number = [&](double value) { expected.assign(reinterpret_cast<const char *>(&value), 8); };
-					if (kind == BulkTask::FLIP) {
+					if (kind == ScalarTask::FLIP) {
 						expected.resize(row.size());
 						FlipCoordinates(WkbSlice {data, row.size()}, reinterpret_cast<uint8_t *>(&expected[0]));
-					} else if (kind == BulkTask::CENTROID) {
+					} else if (kind == ScalarTask::CENTROID) {
 						const auto centroid = Centroid(data, row.size());
 						const double x = centroid.empty ? wkb_test::NaN : centroid.x;
 						const double y = centroid.empty ? wkb_test::NaN : centroid.y;
 						expected = Wkb().Header(GeometryType::POINT).Doubles({x, y}).bytes;
 					} else {
-						number(kind == BulkTask::AREA     ? Area(data, row.size())
-						       : kind == BulkTask::LENGTH ? Length(data, row.size())
-						                                  : Perimeter(data, row.size()));
+						number(kind == ScalarTask::AREA     ? Area(data, row.size())
+						       : kind == ScalarTask::LENGTH ? Length(data, row.size())
+						                                    : Perimeter(data, row.size()));
 					}
 				} catch (const GeometryError &) {
 					wrong += result.results[i] != vibe::PAIR_OPEN;
@@ -702,9 +716,9 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 		REQUIRE(open > 1000);
 		REQUIRE(same > 30000);
 	};
-	check(BulkTask::AREA, "area");
-	check(BulkTask::LENGTH, "length");
-	check(BulkTask::PERIMETER, "perimeter");
-	check(BulkTask::CENTROID, "centroid");
-	check(BulkTask::FLIP, "flipped");
+	check(ScalarTask::AREA, "area");
+	check(ScalarTask::LENGTH, "length");
+	check(ScalarTask::PERIMETER, "perimeter");
+	check(ScalarTask::CENTROID, "centroid");
+	check(ScalarTask::FLIP, "flipped");
 }

@@ -119,7 +119,32 @@ struct FakeDevice : GpuEngine {
 		bool HasCells() const override {
 			return has_cells;
 		}
-		void SetRows(const GpuRows &, Parallel &, GpuTimes &) override {
+		//! Leaves every third row, and counts the shapes that come for them
+		struct Upload : GpuRowUpload {
+			Upload(Build &build, const GpuRows &rows) : build(build) {
+				for (uint32_t row = 0; !rows.points && row < rows.count; row += 3) {
+					if (rows.wkb[row].data) {
+						left.push_back(row);
+					}
+				}
+			}
+			const std::vector<uint32_t> &LeftRows() const override {
+				return left;
+			}
+			void AddShapes(const std::vector<PackedShapes> &pieces, Parallel &) override {
+				for (auto &piece : pieces) {
+					shapes += piece.views.size();
+				}
+			}
+			void Finish() override {
+				CHECK(shapes == left.size());
+				build.has_rows = true;
+			}
+			Build &build;
+			std::vector<uint32_t> left;
+			size_t shapes = 0;
+		};
+		std::unique_ptr<GpuRowUpload> BeginRows(const GpuRows &rows, Parallel &, GpuTimes &) override {
 			device.uploads++;
 			if (device.fault == Fault::UPLOAD) {
 				throw GpuError("upload");
@@ -127,7 +152,7 @@ struct FakeDevice : GpuEngine {
 			if (device.fault == Fault::UPLOAD_ROOM) {
 				throw GpuMemoryError("upload");
 			}
-			has_rows = true;
+			return std::make_unique<Upload>(*this, rows);
 		}
 		void SetCells(const CellIndex::Pieces &, size_t, Parallel &) override {
 			device.uploads++;
@@ -232,7 +257,7 @@ struct FakeDevice : GpuEngine {
 	                                     const UninitializedVector<double> &, Parallel &, GpuTimes &) override {
 		return nullptr;
 	}
-	std::unique_ptr<GpuBulk> NewBulk(const BulkTask &) override;
+	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &) override;
 	void UniteNet(const OverlayNet &, Parallel &, UnitedNet &, GpuTimes &) override {
 	}
 	std::vector<std::string> SelfTest() override {
@@ -316,7 +341,7 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 	return result;
 }
 
-std::unique_ptr<GpuBulk> FakeDevice::NewBulk(const BulkTask &) {
+std::unique_ptr<GpuScalarBatch> FakeDevice::NewScalarBatch(const ScalarTask &) {
 	throw GpuError("not in a join");
 }
 

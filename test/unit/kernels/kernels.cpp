@@ -9,7 +9,7 @@
 #include "engine/measure/measure.hpp"
 #include "engine/relate/prepared.hpp"
 #include "engine/relate/relate.hpp"
-#include "engine/gpu/interface/bulk.hpp"
+#include "engine/gpu/interface/scalar.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -750,7 +750,7 @@ TEST_CASE("kernels: sides of rows, of points alone and of shapes", "[kernels]") 
 	Zoo zoo(13, 70);
 	const auto all = zoo.Ids([](size_t) { return true; });
 	const Pairs pairs(all, all);
-	BulkSide left, right, points;
+	ScalarSide left, right, points;
 	DevicePairs rows(pairs.Count() + 1);
 	left.AddNothing();
 	right.AddNothing();
@@ -802,7 +802,7 @@ TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
 	const auto all = zoo.Ids([](size_t) { return true; });
 	const Pairs pairs(all, all);
 	for (const double limit : {-1.0, 0.0, 0.75}) {
-		std::vector<double> distances(pairs.Count());
+		std::vector<double> distances(pairs.Count()), hausdorff(pairs.Count());
 		DevicePairs device(pairs);
 		const auto &within = device.results;
 		const vibe::SideView side {zoo.views.data(), nullptr};
@@ -813,6 +813,8 @@ TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
 			       distances.data());
 			Launch(segment_distance_unit::shape_distances, 64, false, side, side, device.list, limits, 0u, large, 12u,
 			       static_cast<double *>(nullptr));
+			Launch(segment_distance_unit::hausdorff_distances, 64, true, side, side, device.list, large, 12u,
+			       hausdorff.data());
 		}
 		size_t wrong = 0;
 		for (size_t i = 0; i < pairs.Count(); i++) {
@@ -820,6 +822,7 @@ TEST_CASE("kernels: distances are the CPU's", "[kernels]") {
 			const bool empty = a.dimension < 0 || b.dimension < 0;
 			const double expected = empty ? NAN : vibe::ShapeDistance(a, b, -1);
 			wrong += !SameNumber(distances[i], expected);
+			wrong += !SameNumber(hausdorff[i], empty ? NAN : vibe::HausdorffDistance(a, b));
 			const bool near = !empty && limit >= 0 && vibe::ShapeDistance(a, b, -1) <= limit;
 			wrong += within[i] != (near ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
 		}

@@ -91,6 +91,7 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(point_in_polygon, cell_found),
 	    VIBE_KERNEL(point_in_polygon, cell_pairs),
 	    VIBE_KERNEL(polygon_predicates, relate_pairs),
+	    VIBE_KERNEL(segment_distance, hausdorff_distances),
 	    VIBE_KERNEL(segment_distance, shape_distances),
 	    VIBE_KERNEL(segment_intersection, depths_below),
 	    VIBE_KERNEL(segment_intersection, find_cuts),

@@ -14,6 +14,7 @@
 #include "vibe/cells.h"
 #include "vibe/curve.h"
 #include "vibe/distance.h"
+#include "vibe/hausdorff.h"
 #include "vibe/measure.h"
 #include "vibe/nearest.h"
 #include "vibe/net.h"

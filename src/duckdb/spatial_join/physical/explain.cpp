@@ -53,13 +53,13 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::Report(GlobalSourceStat
 	result["Operator"] = GetName();
 	result["Built"] = to_string(state.built_rows) + " rows, " + milliseconds(index.seconds) + parts;
 	result["Built Index"] = index.description + ", " + StringUtil::BytesToHumanReadableString(index.bytes);
-	result["Index Engine"] = state.dispatch.Describe();
-	result["Pairs Engine"] = state.device.Describe();
+	result["Index Engine"] = state.index_dispatch.Describe();
+	result["Pairs Engine"] = state.pairs_dispatch.Describe();
 	auto probed_rows = state.probed_rows, pairs = state.pairs;
-	state.device.CountedRows(probed_rows, pairs);
+	state.pairs_dispatch.CountedRows(probed_rows, pairs);
 	result["Probed"] = to_string(probed_rows) + " rows, " + milliseconds(state.probe_seconds);
 	auto counts = state.counts;
-	state.device.AddTo(counts);
+	state.pairs_dispatch.AddTo(counts);
 	result["Candidates"] = to_string(counts.candidates);
 	result["Cell Hits"] = to_string(counts.cell_hits);
 	result["Exact Tests"] = to_string(counts.exact_tests);

@@ -74,12 +74,12 @@ public:
 
 	//! No work of any join goes to the device after this
 	idx_t Begin() override {
-		state.device.Finish();
+		state.pairs_dispatch.Finish();
 		if (!op.has_aggregate) {
 			return 0;
 		}
-		if (!state.device.Counts().empty()) {
-			state.groups->AddCounted(*state.build, state.device.Counts());
+		if (!state.pairs_dispatch.Counts().empty()) {
+			state.groups->AddCounted(*state.build, state.pairs_dispatch.Counts());
 		}
 		return (state.groups->Count() + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
 	}

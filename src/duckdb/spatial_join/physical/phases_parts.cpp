@@ -73,9 +73,9 @@ private:
 		auto &partitions = *state.partitions;
 		part->build = make_uniq<SpatialBuild>(source.context, op, std::move(partitions.build_rows.Part(part->number)),
 		                                      state.matched);
-		part->build->Build(parallel, state.dispatch, state.threads, partitions.probe_rows.Part(part->number)->Count(),
-		                   state.device.IsActive());
-		state.device.SetPart(*part->build);
+		part->build->Build(parallel, state.index_dispatch, state.threads,
+		                   partitions.probe_rows.Part(part->number)->Count(), state.pairs_dispatch.IsActive());
+		state.pairs_dispatch.SetPart(*part->build);
 		lock_guard<mutex> guard(state.lock);
 		if (op.has_aggregate) {
 			state.groups->NumberBuild(*part->build);
@@ -90,8 +90,8 @@ private:
 		}
 		auto &chunk = rows.Chunk();
 		probe->SetInput(chunk);
-		if (part->build->Join().OnDevice() && !state.device.KindIsKnown()) {
-			state.device.DecideKind(probe->ArePoints());
+		if (part->build->Join().OnDevice() && !state.pairs_dispatch.KindIsKnown()) {
+			state.pairs_dispatch.DecideAgain(probe->ArePoints());
 		}
 		probe->Begin(*part->build, &partitions, part->number);
 		part->build->CountMemory();

@@ -35,7 +35,7 @@ public:
 	using SourcePhase::SourcePhase;
 
 	idx_t Begin() override {
-		return state.device.TileCount();
+		return state.pairs_dispatch.TileCount();
 	}
 	idx_t MaxThreads(idx_t units, idx_t threads) const override {
 		return MinValue(threads, units);

@@ -1,7 +1,7 @@
 // The plan of a spatial join: which columns of the build side are stored, and where each expression finds its columns
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
-#include "duckdb/spatial_join/device_join.hpp"
+#include "duckdb/spatial_join/pairs_dispatch.hpp"
 #include "duckdb/operators/row_geometry.hpp"
 #include "duckdb/spatial_join/physical.hpp"
 #include "duckdb/support/settings.hpp"
@@ -128,12 +128,12 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
     : ReportingOperator(plan, join, PhysicalOperatorType::EXTENSION, join.join_type, join.estimated_cardinality),
       condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
       limit_column(DConstants::INVALID_INDEX), number_column(DConstants::INVALID_INDEX),
-      left_columns(join.left_columns), left_is_unread(join.left_is_unread), kernel(join.kernel),
-      has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
-      deterministic(GetDeterministic(context)),
-      planned_engine(
-          DeviceJoin::DescribePlan(context, join.kernel, left.estimated_cardinality, right.estimated_cardinality)),
-      has_batches(DeviceJoin::IsPlanned(context, join.kernel, left.estimated_cardinality) &&
+      left_columns(join.left_columns), left_is_unread(join.left_is_unread), points_operation(join.points_operation),
+      shapes_operation(join.shapes_operation), has_aggregate(join.aggregate != nullptr),
+      probe_scans(std::move(join.probe_scans)), deterministic(GetDeterministic(context)),
+      planned_engine(PairsDispatch::DescribePlan(context, points_operation, left.estimated_cardinality,
+                                                 right.estimated_cardinality)),
+      has_batches(PairsDispatch::IsPlanned(context, points_operation, left.estimated_cardinality) &&
                   right.AllSourcesSupportBatchIndex()) {
 	children.push_back(left);
 	children.push_back(right);

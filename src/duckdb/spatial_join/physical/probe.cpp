@@ -116,16 +116,15 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 		partitions.CutProbe(input, state.probe.Geometries(), state.probe.Limits(), *state.part_rows);
 		return OperatorResultType::NEED_MORE_INPUT;
 	}
-	if (!state.on_device && !state.begun && global.device.IsActive() && !global.device.KindIsKnown()) {
+	if (!state.begun) {
 		state.probe.SetInput(input);
-		global.device.DecideKind(state.probe.ArePoints());
-	}
-	if (!state.begun && global.device.IsActive()) {
-		state.on_device = true;
+		if (global.pairs_dispatch.IsActive() && !global.pairs_dispatch.KindIsKnown()) {
+			global.pairs_dispatch.DecideAgain(state.probe.ArePoints());
+		}
+		state.on_device = state.on_device || global.pairs_dispatch.IsActive();
 	}
 	if (state.on_device) {
 		if (!state.begun) {
-			state.probe.SetInput(input);
 			state.probe.Collect(*global.build);
 			state.begun = true;
 		}
@@ -139,7 +138,6 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 		return OperatorResultType::NEED_MORE_INPUT;
 	}
 	if (!state.begun) {
-		state.probe.SetInput(input);
 		if (state.LeaveToOthers(context.client, global, input)) {
 			return OperatorResultType::NEED_MORE_INPUT;
 		}

@@ -213,7 +213,7 @@ static idx_t PartCountForMemory(ClientContext &context, const SpatialJoinState &
 
 //! How many parts host memory and device memory ask for
 static idx_t PartCount(ClientContext &context, const SpatialJoinState &global) {
-	auto for_device = global.device.PartCount(global.rows->SizeInBytes(), global.built_rows);
+	auto for_device = global.pairs_dispatch.PartCount(global.rows->SizeInBytes(), global.built_rows);
 	return MaxValue(PartCountForMemory(context, global),
 	                MinValue<idx_t>(for_device, vibespatial::PartitionGrid::MAX_PARTS));
 }
@@ -236,14 +236,14 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	if (MarksBuild()) {
 		global.matched.Resize(global.row_count);
 	}
-	global.dispatch.Decide(global.built_rows);
-	global.device.Decide(global.built_rows, probe_rows);
+	global.index_dispatch.Decide(global.built_rows);
+	global.pairs_dispatch.Decide(global.built_rows, probe_rows);
 	auto parts = PartCount(context, global);
 	// A device that is still starting need not be waited for yet: the index (except for its tree) and the scan of the probe side
 	// do without it. A partitioned build needs it now.
-	if (parts > 1 || !global.dispatch.DeviceIsComing()) {
-		global.dispatch.RequireDevice();
-		global.device.Require();
+	if (parts > 1 || !global.index_dispatch.DeviceIsComing()) {
+		global.index_dispatch.RequireDevice();
+		global.pairs_dispatch.Require();
 	}
 	if (parts > 1) {
 		global.partitions =
@@ -259,12 +259,12 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		if (!build_groups.empty()) {
 			number = [&] { global.groups->NumberBuild(*global.build); };
 		}
-		global.build->Build(parallel, global.dispatch, global.threads, probe_rows, global.device.IsActive(),
-		                    std::move(global.runs), std::move(number));
+		global.build->Build(parallel, global.index_dispatch, global.threads, probe_rows,
+		                    global.pairs_dispatch.IsActive(), std::move(global.runs), std::move(number));
 	});
-	global.device.SetBuild(*global.build);
-	if (!global.device.IsAwaited()) {
-		global.dispatch.RequireDevice();
+	global.pairs_dispatch.SetBuild(*global.build);
+	if (!global.pairs_dispatch.IsAwaited()) {
+		global.index_dispatch.RequireDevice();
 	}
 	PushProbeFilters(context, *this, global.build->Index().Bounds());
 	return global.built_rows == 0 && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE

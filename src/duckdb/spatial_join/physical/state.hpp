@@ -8,7 +8,7 @@
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/operators/chunk_exchange.hpp"
 #include "duckdb/spatial_join/build.hpp"
-#include "duckdb/spatial_join/device_join.hpp"
+#include "duckdb/spatial_join/pairs_dispatch.hpp"
 #include "duckdb/spatial_join/groups.hpp"
 #include "duckdb/spatial_join/index_dispatch.hpp"
 #include "duckdb/spatial_join/partitions.hpp"
@@ -42,7 +42,7 @@ struct IndexReport {
 class SpatialJoinState : public GlobalSinkState {
 public:
 	SpatialJoinState(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : threads(context), dispatch(context), device(context, op, threads),
+	    : threads(context), index_dispatch(context), pairs_dispatch(context, op, threads),
 	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
 	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {
@@ -55,8 +55,8 @@ public:
 	}
 
 	TaskThreads threads;
-	IndexDispatch dispatch;
-	DeviceJoin device;
+	IndexDispatch index_dispatch;
+	PairsDispatch pairs_dispatch;
 	mutex lock;
 
 	// Sink

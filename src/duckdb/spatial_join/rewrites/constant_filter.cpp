@@ -31,14 +31,15 @@ bool IsConstantTerm(ClientContext &context, const JoinTables &tables, const Expr
 bool GoesToDevice(ClientContext &context, idx_t rows, bool ordered) {
 	OperatorDispatch dispatch(context, "FILTER");
 	auto decision =
-	    vibespatial::Decide(dispatch.Mode(), vibespatial::Operation::SCALAR_FILTER, rows, GetGpuMinRows(context));
+	    vibespatial::Decide(dispatch.Mode(), vibespatial::Operation::FILTER_POINTS, rows, GetGpuMinRows(context));
 	if (decision.selected == vibespatial::ExecutionMode::GPU && ordered &&
 	    dispatch.Mode() == vibespatial::ExecutionMode::AUTO) {
+		decision.selected = vibespatial::ExecutionMode::CPU;
 		decision.reason = "rows stay in their order; with preserve_insertion_order = false the GPU could have them";
 	} else if (decision.selected == vibespatial::ExecutionMode::GPU) {
 		return true; // the join logs the event
 	}
-	dispatch.LogCpu("scalar_filter", decision, rows);
+	dispatch.LogCpu(vibespatial::Operation::FILTER_POINTS, decision, rows);
 	return false;
 }
 
@@ -47,7 +48,8 @@ unique_ptr<LogicalOperator> JoinWithConstant(Binder &binder, unique_ptr<LogicalO
 	auto constant = make_uniq<LogicalDummyScan>(binder.GenerateTableIndex());
 	constant->SetEstimatedCardinality(1);
 	auto result = make_uniq<LogicalSpatialJoin>(JoinType::SEMI, std::move(spatial), std::move(op), std::move(constant));
-	result->kernel = "scalar_filter";
+	result->points_operation = vibespatial::Operation::FILTER_POINTS;
+	result->shapes_operation = vibespatial::Operation::FILTER_SHAPES;
 	return std::move(result);
 }
 

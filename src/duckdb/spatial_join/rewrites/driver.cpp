@@ -107,7 +107,7 @@ void RewriteSpatialJoins(ClientContext &context, Binder &binder, unique_ptr<Logi
 		PushConstantBoxes(context, *plan);
 	}
 	if (HasSpatialJoin(*plan)) {
-		OperatorDispatch::RequestKernels(context, "spatial_join", "VIBE_SPATIAL_JOIN");
+		OperatorDispatch::RequestKernels(context, vibespatial::Operation::JOIN_POINTS, "VIBE_SPATIAL_JOIN");
 	}
 }
 

@@ -1,9 +1,9 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/interface/engine.hpp
 //
-// Where the extension and the GPU plug-in meet. The plug-in is a shared object of its own, built from the same sources and
-// opened at run time, so that a machine without CUDA never notices it. Both sides first compare VIBESPATIAL_ENGINE_INTERFACE, a hash of
-// the headers in this folder and of what they include (scripts/hash_interface.py).
+// The interface between the extension and the GPU plug-in. The plug-in is a shared object, built from the same sources and opened at
+// run time; a machine without CUDA does not need it. Both sides first compare VIBESPATIAL_ENGINE_INTERFACE, a hash of the headers in this
+// folder and of what they include (scripts/hash_interface.py).
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -21,13 +21,13 @@
 
 namespace vibespatial {
 
-//! The device, its memory or its libraries failed; the CPU engine can do the work instead
+//! The device, its memory or its libraries failed. The CPU engine can do the work instead.
 class GpuError : public std::runtime_error {
 public:
 	using std::runtime_error::runtime_error;
 };
 
-//! There is not enough memory on the device: less at a time may do
+//! The device has too little memory. A smaller piece of work may fit.
 class GpuMemoryError : public GpuError {
 public:
 	using GpuError::GpuError;
@@ -36,27 +36,27 @@ public:
 enum class MemoryTier : uint8_t { POOL, SAFE, MANAGED };
 enum class KernelSource : uint8_t { AUTO, PACK, JIT };
 
-//! What the settings say. Everything may change while the engine is open, but for the device.
+//! The settings. All but the device may change while the engine is open.
 struct GpuOptions {
-	//! The folder of the plug-in, its libraries, the release pack and the compile helper
+	//! Folder of the plug-in, its libraries, the release pack and the compile helper
 	std::string folder;
-	//! More folders to look for libraries in, before all others
+	//! Folders that are searched for libraries before all others
 	std::vector<std::string> library_folders;
 	int device = 0;
 	MemoryTier memory_tier = MemoryTier::SAFE;
-	//! Bytes; 0: nine tenths of what is free
+	//! In bytes; 0 means nine tenths of what is free
 	uint64_t memory_limit = 0;
 	KernelSource kernel_source = KernelSource::AUTO;
-	//! Empty: the user's cache folder
+	//! Empty means the user's cache folder
 	std::string cache_dir;
 	uint64_t cache_limit = 256ull << 20;
-	//! Of device memory, for build sides that are kept between queries
+	//! Device memory for build sides that are kept between queries
 	uint64_t resident_limit = 2ull << 30;
-	//! 0: as many as cores and memory allow
+	//! 0 means as many as cores and memory allow
 	uint32_t compile_workers = 0;
-	//! After this long a helper process is ended
+	//! A helper process that takes longer is ended
 	uint32_t compile_timeout_seconds = 180;
-	//! How long a consumer waits for its own kernels before it does the work on the CPU
+	//! How long an operator waits for its kernels before the CPU does the work
 	double kernel_timeout_seconds = 2;
 };
 
@@ -66,7 +66,7 @@ struct GpuComponent {
 	bool found = false;
 	std::string path;
 	std::string version;
-	//! What is wrong and how to get it, when it is not found
+	//! If it was not found: what is wrong, and how to get it
 	std::string detail;
 };
 
@@ -77,7 +77,7 @@ struct GpuDevice {
 	uint64_t total_memory = 0;
 	uint64_t free_memory = 0;
 	int driver_version = 0;
-	//! Why there is none; empty while it is still coming up
+	//! Why there is none; empty while the device is starting
 	std::string error;
 	double driver_ms = 0;
 	double context_ms = 0;
@@ -97,12 +97,12 @@ struct KernelStatus {
 	double wall_ms = 0;
 	uint64_t bytes = 0;
 	std::string error;
-	//! Milliseconds since the engine was opened: when the work began and ended
+	//! When the work began and ended, in milliseconds since the engine was opened
 	double begin_ms = 0;
 	double end_ms = 0;
 };
 
-//! Something that took time, for a picture of what overlapped what
+//! One bar of a timeline
 struct GpuStep {
 	std::string lane; // start, kernels, query
 	std::string name;
@@ -119,7 +119,7 @@ struct GpuMemoryRow {
 	uint64_t count = 0;
 };
 
-//! What one piece of device work came to
+//! Bytes and times of one piece of work on the device
 struct GpuTimes {
 	uint64_t bytes_to_device = 0;
 	uint64_t bytes_from_device = 0;
@@ -129,7 +129,7 @@ struct GpuTimes {
 	double from_device_ms = 0;
 };
 
-//! Packed as BoxTree packs it
+//! A tree, packed as BoxTree packs it
 struct PackedBoxes {
 	UninitializedVector<uint32_t> ids;
 	UninitializedVector<vibe::PackedNode> nodes;
@@ -138,13 +138,13 @@ struct PackedBoxes {
 struct BuildKey;
 class GpuBuild;
 class GpuTile;
-class GpuBulk;
+class GpuScalarBatch;
 struct JoinCondition;
 struct OverlayNet;
-struct BulkTask;
+struct ScalarTask;
 struct UnitedNet;
 
-//! Neighbours of many points: number n of point i is at [n * count + i]
+//! The neighbours of many points. Neighbour n of point i is at [n * count + i].
 struct PackedNeighbours {
 	size_t count = 0;
 	//! How many each point has
@@ -158,70 +158,69 @@ class GpuPoints {
 public:
 	virtual ~GpuPoints() = default;
 
-	//! A device's thread keeps its list in its own part of the result
+	//! A thread of the device keeps its list in its own part of the result
 	static constexpr uint32_t MAX_K = 32;
 
-	//! The k (at most MAX_K) that come first by (distance, row), none farther than `most`, as vibe::FindNearestPoints() finds
-	//! them. Adds to the times. Throws GpuError.
+	//! Finds the first k neighbours (at most MAX_K) by (distance, row), none farther away than `most`, as vibe::FindNearestPoints()
+	//! does. Adds to the times. Throws GpuError.
 	virtual void Find(const vibe::Vec2 *points, size_t count, uint32_t k, double most, PackedNeighbours &neighbours,
 	                  GpuTimes &times) = 0;
 };
 
-//! Any thread may call anything at any time
+//! Any thread may call any of it at any time
 class GpuEngine {
 public:
 	virtual ~GpuEngine() = default;
 
-	//! Blocks until the device is up or is known not to come, at most so long; `error` tells why it is not there
+	//! Waits, up to the timeout, until the device is ready or has failed to start; `error` says why it is not ready
 	virtual bool WaitForDevice(double timeout_seconds, std::string &error) = 0;
 	virtual GpuDevice Device() = 0;
 	virtual std::vector<GpuComponent> Components() = 0;
 	virtual void Configure(const GpuOptions &options) = 0;
 
-	//! Never blocks; names already asked for only move up
+	//! Asks for kernels and returns at once. Kernels that were asked for before only move up in the queue.
 	virtual void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) = 0;
-	//! Waits; returns those that are not ready
+	//! Waits, up to the timeout; returns the kernels that are not ready
 	virtual std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) = 0;
 	virtual std::vector<KernelStatus> Status() = 0;
 	virtual std::vector<GpuMemoryRow> Memory() = 0;
-	//! Bytes of the device that may be used; 0 while it is not up
+	//! Bytes of device memory that may be used; 0 while the device is not ready
 	virtual uint64_t MemoryLimit() = 0;
-	//! Before the process may end: waits, at most so long, until no thread is inside of CUDA that cannot be stopped there
+	//! Before the process ends: waits, up to the timeout, until no thread is inside a CUDA call that cannot be interrupted
 	virtual void Quiesce(double timeout_seconds) = 0;
 
-	//! The last steps, of the engine itself and of those who add to them
+	//! The last steps, those of the engine and those that were added
 	virtual std::vector<GpuStep> Steps() = 0;
 	virtual void AddStep(const GpuStep &step) = 0;
 
-	//! The same tree as BoxTree builds; `parallel` copies on the host's side. Throws GpuError.
+	//! Builds the tree that BoxTree builds; `parallel` copies on the host. Throws GpuError.
 	virtual PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) = 0;
 
-	//! The build side of a join (engine/gpu/interface/join.hpp): one that is kept from before, or null
+	//! The build side of a join (engine/gpu/interface/join.hpp) that an earlier join left on the device, or null
 	virtual std::shared_ptr<GpuBuild> FindBuild(const BuildKey &key) = 0;
 	virtual std::shared_ptr<GpuBuild> NewBuild() = 0;
-	//! For the next join with the same build side, as long as there is room (GpuOptions::resident_limit)
+	//! Keeps it for the next join with the same build side, within GpuOptions::resident_limit
 	virtual void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) = 0;
-	//! Throws GpuError, also where the condition is none that the device knows
+	//! Throws GpuError, also for a condition that the device cannot evaluate
 	virtual std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build,
 	                                         const JoinCondition &condition) = 0;
-	//! Brings a tree of points to the device: the parts of a BoxTree, and the points as vibe::FindNearestPoints() takes them.
-	//! Throws GpuError.
+	//! Uploads a tree of points: the parts of a BoxTree, and the points as vibe::FindNearestPoints() takes them. Throws GpuError.
 	virtual std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
 	                                             const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                             GpuTimes &times) = 0;
 
-	//! A function of one geometry or two, row by row (engine/gpu/interface/bulk.hpp). Throws GpuError.
-	virtual std::unique_ptr<GpuBulk> NewBulk(const BulkTask &task) = 0;
+	//! A function of one geometry or two, row by row (engine/gpu/interface/scalar.hpp). Throws GpuError.
+	virtual std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) = 0;
 
-	//! The union of a net, as far as the device can do it (engine/gpu/interface/overlay.hpp); `parallel` copies on the host's side.
-	//! Throws GpuError.
+	//! The union of a net, as far as the device can compute it (engine/gpu/interface/overlay.hpp); `parallel` copies on the host. Throws
+	//! GpuError.
 	virtual void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) = 0;
 
-	//! Runs every primitive on the device against the host: one line for each that is wrong
+	//! Compares every primitive of the device with the host; one line for each that differs
 	virtual std::vector<std::string> SelfTest() = 0;
 };
 
-//! What the plug-in exports under the name vibespatial_open_engine
+//! The function that the plug-in exports as vibespatial_open_engine
 using OpenEngineFunction = GpuEngine *(*)(const char *interface_version, const GpuOptions *options, const char **error);
 
 } // namespace vibespatial

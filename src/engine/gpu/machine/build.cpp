@@ -26,13 +26,60 @@ const T *MachineBuild::Keep(const MachineArray<T> &array) {
 	return array.at;
 }
 
-void MachineBuild::SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) {
-	std::lock_guard<std::mutex> guard(lock);
-	if (has_rows) {
-		return;
+//! Holds the lock of the build
+class MachineBuild::RowUpload : public GpuRowUpload {
+public:
+	RowUpload(MachineBuild &build, std::unique_lock<std::mutex> guard, const GpuRows &rows, Parallel &parallel,
+	          GpuTimes &tree_times)
+	    : build(build), guard(std::move(guard)), machine(build.machines()), count(rows.count) {
+		build.PutTree(*machine, rows, parallel, tree_times);
+		build.limits = rows.limits ? build.Copy(*machine, rows.limits, rows.count, parallel) : nullptr;
+		if (rows.points) {
+			build.side = vibe::SideView {nullptr, build.Copy(*machine, rows.points, rows.count, parallel)};
+			return;
+		}
+		shapes = std::make_unique<BuildShapes>(
+		    *machine, [this](size_t size) { return this->build.Allocate(*machine, size); }, rows, parallel);
 	}
-	const auto made = machines();
-	auto &machine = *made;
+
+	const std::vector<uint32_t> &LeftRows() const override {
+		static const std::vector<uint32_t> NONE;
+		return shapes ? shapes->LeftRows() : NONE;
+	}
+
+	void AddShapes(const std::vector<PackedShapes> &pieces, Parallel &parallel) override {
+		machine->Use();
+		shapes->Add(pieces, parallel);
+	}
+
+	void Finish() override {
+		if (shapes) {
+			build.side = vibe::SideView {shapes->Views(), nullptr};
+			build.has_points = shapes->has_points;
+			build.has_large = shapes->has_large;
+		}
+		machine->Synchronize();
+		build.row_count = count;
+		build.has_rows.store(true, std::memory_order_release);
+	}
+
+private:
+	MachineBuild &build;
+	const std::unique_lock<std::mutex> guard;
+	const std::unique_ptr<Machine> machine;
+	const size_t count;
+	std::unique_ptr<BuildShapes> shapes;
+};
+
+std::unique_ptr<GpuRowUpload> MachineBuild::BeginRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) {
+	std::unique_lock<std::mutex> guard(lock);
+	if (has_rows) {
+		return nullptr;
+	}
+	return std::make_unique<RowUpload>(*this, std::move(guard), rows, parallel, tree_times);
+}
+
+void MachineBuild::PutTree(Machine &machine, const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) {
 	tree = vibe::TreeView {};
 	tree.rows = static_cast<uint32_t>(rows.count);
 	if (rows.tree) {
@@ -49,19 +96,6 @@ void MachineBuild::SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tr
 		tree.boxes = Keep(packed.boxes);
 	}
 	tree.part_row = Copy(machine, rows.part_row->data(), rows.part_row->size(), parallel);
-	limits = rows.limits ? Copy(machine, rows.limits, rows.count, parallel) : nullptr;
-	if (rows.points) {
-		side = vibe::SideView {nullptr, Copy(machine, rows.points, rows.count, parallel)};
-	} else {
-		const auto shapes =
-		    MakeBuildShapes(machine, rows, parallel, [&](size_t size) { return Allocate(machine, size); });
-		side = vibe::SideView {shapes.views, nullptr};
-		has_points = shapes.has_points;
-		has_large = shapes.has_large;
-	}
-	machine.Synchronize();
-	row_count = rows.count;
-	has_rows.store(true, std::memory_order_release);
 }
 
 void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) {

@@ -30,7 +30,7 @@ public:
 	uint64_t Bytes() const override {
 		return bytes;
 	}
-	void SetRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) override;
+	std::unique_ptr<GpuRowUpload> BeginRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) override;
 	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) override;
 
 	// Valid once HasRows() or HasCells() says so
@@ -44,6 +44,9 @@ public:
 	std::atomic<size_t> row_count {0};
 
 private:
+	class RowUpload;
+
+	void PutTree(Machine &machine, const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times);
 	void *Allocate(Machine &machine, size_t size);
 	template <class T>
 	const T *Copy(Machine &machine, const T *from, size_t count, Parallel &parallel);

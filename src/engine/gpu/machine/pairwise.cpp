@@ -1,6 +1,6 @@
 // Functions of two geometries, row by row: both sides go up, the refinement of a join runs over the pairs (i, i), or (i, 0) where
 // one geometry is for all rows, and one answer a row comes back.
-#include "engine/gpu/machine/bulk.hpp"
+#include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/refine.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 
@@ -13,14 +13,14 @@ namespace {
 //! Numbers of pinned memory; from the last one on those of the shapes, left and right in turn
 enum : size_t { PINNED_RESULTS, PINNED_DISTANCES, PINNED_SHAPES };
 
-JoinTerm TermOf(const BulkTask &task) {
-	return JoinTerm {task.kind == BulkTask::RELATE ? JoinTerm::RELATE : JoinTerm::DISTANCE, task.predicate, false};
+JoinTerm TermOf(const ScalarTask &task) {
+	return JoinTerm {task.kind == ScalarTask::RELATE ? JoinTerm::RELATE : JoinTerm::DISTANCE, task.predicate, false};
 }
 
-class Pairwise : public MachineBulk {
+class Pairwise : public MachineScalarBatch {
 public:
-	Pairwise(std::unique_ptr<Machine> machine_p, const BulkTask &task)
-	    : MachineBulk(std::move(machine_p), task), left_shapes(*machine, "pairwise left", PINNED_SHAPES, 2),
+	Pairwise(std::unique_ptr<Machine> machine_p, const ScalarTask &task)
+	    : MachineScalarBatch(std::move(machine_p), task), left_shapes(*machine, "pairwise left", PINNED_SHAPES, 2),
 	      right_shapes(*machine, "pairwise right", PINNED_SHAPES + 1, 2), term(TermOf(task)) {
 	}
 
@@ -29,7 +29,7 @@ public:
 		return (left ? left_shapes : right_shapes).Block(number);
 	}
 
-	void Begin(const BulkInput &input) override {
+	void Begin(const ScalarInput &input) override {
 		Start(input);
 		PairSides sides;
 		sides.left = Upload(*input.left, input, input.left_is_constant, left_shapes, "pairwise points left");
@@ -48,11 +48,14 @@ public:
 		Decode(right_shapes, sides.right);
 		// A constant side has one row: the other one's row has the limit of a pair
 		const bool by_right = input.left_is_constant, by_left = !by_right;
-		double *distances =
-		    task.kind == BulkTask::DISTANCE ? machine->Temporary<double>("pairwise distances", count) : nullptr;
-		RefinePairs(*machine, sides, term,
-		            vibe::LimitView {0, by_left ? limits : nullptr, by_right ? limits : nullptr, false, false}, pairs,
-		            distances);
+		double *distances = task.GivesNumbers() ? machine->Temporary<double>("pairwise distances", count) : nullptr;
+		if (task.kind == ScalarTask::HAUSDORFF) {
+			MeasureHausdorff(*machine, sides, pairs, distances);
+		} else {
+			RefinePairs(*machine, sides, term,
+			            vibe::LimitView {0, by_left ? limits : nullptr, by_right ? limits : nullptr, false, false},
+			            pairs, distances);
+		}
 		machine->Record(COMPUTED);
 		result.results = Read(PINNED_RESULTS, pairs.results, count);
 		if (distances) {
@@ -62,7 +65,7 @@ public:
 	}
 
 private:
-	vibe::SideView Upload(const BulkSide &side, const BulkInput &input, bool is_constant, MachineShapes &shapes,
+	vibe::SideView Upload(const ScalarSide &side, const ScalarInput &input, bool is_constant, MachineShapes &shapes,
 	                      const char *name) {
 		const size_t first = is_constant ? 0 : input.first, size = is_constant ? 1 : count;
 		if (side.IsPoints()) {
@@ -81,7 +84,7 @@ private:
 	}
 
 	//! The pairs, none of them decided
-	vibe::PairList Number(const BulkInput &input) {
+	vibe::PairList Number(const ScalarInput &input) {
 		// The first two words are how many there are
 		numbers.resize(2 + count);
 		const uint64_t total = count;
@@ -108,7 +111,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<GpuBulk> MakePairwise(std::unique_ptr<Machine> machine, const BulkTask &task) {
+std::unique_ptr<GpuScalarBatch> MakePairwise(std::unique_ptr<Machine> machine, const ScalarTask &task) {
 	return std::make_unique<Pairwise>(std::move(machine), task);
 }
 

@@ -20,6 +20,20 @@ static uint64_t RelateThreads(const Machine &machine, uint64_t pairs) {
 	return std::max<uint64_t>(1, std::min(wanted, most)) * limits.block;
 }
 
+void MeasureHausdorff(Machine &machine, const PairSides &sides, const PairList &pairs, double *distances) {
+	const uint64_t looping = machine.limits.looping_threads, threads = std::min<uint64_t>(looping, pairs.capacity);
+	const bool large = !sides.left.points && !sides.right.points && sides.has_large;
+	const auto measure = [&](bool of_large) {
+		machine.Launch("segment_distance", "hausdorff_distances", of_large ? looping : threads, sides.left, sides.right,
+		               pairs, static_cast<uint32_t>(of_large), large ? machine.limits.relate_vertices : ANY_VERTICES,
+		               distances);
+	};
+	measure(false);
+	if (large) {
+		measure(true);
+	}
+}
+
 void RefinePairs(Machine &machine, const PairSides &sides, const JoinTerm &term, const LimitView &limits,
                  const PairList &pairs, double *distances) {
 	const auto &left = sides.left, &right = sides.right;

@@ -25,4 +25,7 @@ struct PairSides {
 void RefinePairs(Machine &machine, const PairSides &sides, const JoinTerm &term, const vibe::LimitView &limits,
                  const vibe::PairList &pairs, double *distances = nullptr);
 
+//! Starts to compute the Hausdorff distances of all pairs
+void MeasureHausdorff(Machine &machine, const PairSides &sides, const vibe::PairList &pairs, double *distances);
+
 } // namespace vibespatial

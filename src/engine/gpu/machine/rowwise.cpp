@@ -1,6 +1,6 @@
 // Functions of one geometry, row by row: the device decodes WKB into columns (vibe::RowsView), and makes of them a number for each
 // row, or WKB again.
-#include "engine/gpu/machine/bulk.hpp"
+#include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 #include "vibe/wkb.h"
 
@@ -11,10 +11,10 @@ namespace {
 //! Numbers of pinned memory; from the last one on those of the WKB
 enum : size_t { PINNED_RESULTS, PINNED_VALUES, PINNED_BEGINS, PINNED_SHAPES };
 
-class Rowwise : public MachineBulk {
+class Rowwise : public MachineScalarBatch {
 public:
-	Rowwise(std::unique_ptr<Machine> machine_p, const BulkTask &task)
-	    : MachineBulk(std::move(machine_p), task), wkb(*machine, "rowwise", PINNED_SHAPES) {
+	Rowwise(std::unique_ptr<Machine> machine_p, const ScalarTask &task)
+	    : MachineScalarBatch(std::move(machine_p), task), wkb(*machine, "rowwise", PINNED_SHAPES) {
 	}
 
 	uint8_t *Block(bool, size_t number) override {
@@ -22,15 +22,15 @@ public:
 		return wkb.Block(number);
 	}
 
-	void Begin(const BulkInput &input) override {
+	void Begin(const ScalarInput &input) override {
 		Start(input);
 		rows = static_cast<uint32_t>(count);
 		wkb.Upload(input.left->Shapes(), input.first, count);
 		machine->Record(COPIED);
 		const auto view = Decode();
-		if (task.kind == BulkTask::CENTROID) {
+		if (task.kind == ScalarTask::CENTROID) {
 			Centroids(view);
-		} else if (task.kind == BulkTask::FLIP) {
+		} else if (task.kind == ScalarTask::FLIP) {
 			size_t bytes = 0;
 			for (size_t i = input.first; i < input.first + count; i++) {
 				bytes += input.left->Shapes().Rows()[i].size;
@@ -82,10 +82,10 @@ private:
 
 	void Measure(const vibe::RowsView &view) {
 		auto *numbers = machine->Temporary<double>("rowwise numbers", count);
-		if (task.kind == BulkTask::AREA) {
+		if (task.kind == ScalarTask::AREA) {
 			machine->Launch("point_constructive", "row_areas", count, view, rows, numbers);
 		} else {
-			const auto family = task.kind == BulkTask::LENGTH ? vibe::FAMILY_LINE : vibe::FAMILY_POLYGON;
+			const auto family = task.kind == ScalarTask::LENGTH ? vibe::FAMILY_LINE : vibe::FAMILY_POLYGON;
 			machine->Launch("point_constructive", "row_lengths", count, view, rows, static_cast<uint32_t>(family),
 			                numbers);
 		}
@@ -129,7 +129,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<GpuBulk> MakeRowwise(std::unique_ptr<Machine> machine, const BulkTask &task) {
+std::unique_ptr<GpuScalarBatch> MakeRowwise(std::unique_ptr<Machine> machine, const ScalarTask &task) {
 	return std::make_unique<Rowwise>(std::move(machine), task);
 }
 

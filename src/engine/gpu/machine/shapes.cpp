@@ -126,27 +126,31 @@ public:
 				steps.push_back(row - first);
 			}
 			step_bytes = part.cuts.empty() ? step_bytes + part.bytes : part.last_bytes;
-			for (auto row : part.packed) {
-				packed.push_back(static_cast<uint32_t>(row - first));
-			}
 		}
 	}
 
-	void Make(ShapeView *views, const std::function<void *(size_t bytes)> &allocate) {
+	//! Adds the rows that the device could not read to `left_rows`
+	void Make(ShapeView *views, const MachineMemory &allocate, std::vector<uint32_t> &left_rows) {
 		const auto wkb = machine.New<vibe::u8>(bytes + 8);
 		const auto left = machine.New<vibe::u32>(count);
+		const auto device_numbers = machine.New<WkbRow>(count);
 		Write(wkb.at);
-		PutNumbers(numbers);
+		machine.Put(device_numbers.at, numbers, count * sizeof(WkbRow), parallel);
+		auto run = [&](void *to, uint64_t capacity) {
+			const auto counters = machine.NewZeros<Counters>(1);
+			LaunchShapes(machine, wkb.at, device_numbers.at, static_cast<uint32_t>(count), nullptr,
+			             ShapeMemory {static_cast<vibe::u8 *>(to), &counters.at->used, capacity}, false, views + first,
+			             left.at, &counters.at->left);
+			return machine.Value(counters.at);
+		};
 		// The first run counts, so that the build side keeps no more memory than the shapes need
-		auto counted = Run(wkb.at, nullptr, nullptr, 0, views, left.at);
-		const uint64_t capacity = counted.used;
-		counted = Run(wkb.at, nullptr, allocate(capacity), capacity, views, left.at);
-		const size_t known = packed.size();
-		packed.resize(known + counted.left);
-		machine.Get(packed.data() + known, left.at, counted.left * sizeof(uint32_t));
-		if (!packed.empty()) {
-			auto *shapes = Pack(allocate);
-			Run(wkb.at, shapes, wkb.at, 0, views, left.at);
+		const uint64_t capacity = run(nullptr, 0).used;
+		const auto counted = run(allocate(capacity), capacity);
+		const size_t known = left_rows.size();
+		left_rows.resize(known + counted.left);
+		machine.Get(left_rows.data() + known, left.at, counted.left * sizeof(uint32_t));
+		for (size_t i = known; i < left_rows.size(); i++) {
+			left_rows[i] += static_cast<uint32_t>(first);
 		}
 	}
 
@@ -173,52 +177,6 @@ private:
 			});
 		});
 	}
-	void PutNumbers(const WkbRow *from) {
-		if (!device_numbers.at) {
-			device_numbers = machine.New<WkbRow>(count);
-		}
-		machine.Put(device_numbers.at, from, count * sizeof(WkbRow), parallel);
-	}
-	//! Without `to` the shapes are only counted
-	Counters Run(const vibe::u8 *wkb, const ShapeView *shapes, void *to, uint64_t capacity, ShapeView *views,
-	             vibe::u32 *left) {
-		const auto counters = machine.NewZeros<Counters>(1);
-		LaunchShapes(machine, wkb, device_numbers.at, static_cast<uint32_t>(count), shapes,
-		             ShapeMemory {static_cast<vibe::u8 *>(to), &counters.at->used, capacity}, false, views + first,
-		             left, &counters.at->left);
-		return machine.Value(counters.at);
-	}
-	//! Has the CPU pack rows. From then on the row numbers name these rows alone.
-	const ShapeView *Pack(const std::function<void *(size_t bytes)> &allocate) {
-		constexpr size_t ROWS_PER_PIECE = 256;
-		std::vector<PackedShapes> pieces((packed.size() + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
-		parallel.For(pieces.size(), [&](size_t step) {
-			for (size_t i = step * ROWS_PER_PIECE; i < std::min(packed.size(), (step + 1) * ROWS_PER_PIECE); i++) {
-				rows.pack(first + packed[i], pieces[step]);
-			}
-		});
-		size_t total = 0;
-		for (auto &piece : pieces) {
-			total += piece.bytes.size();
-		}
-		auto *to = static_cast<uint8_t *>(allocate(total));
-		std::vector<ShapeView> views;
-		for (auto &piece : pieces) {
-			for (auto &view : piece.views) {
-				views.push_back(PackedShapes::At(view, to));
-			}
-			machine.Put(to, piece.bytes.data(), piece.bytes.size(), parallel);
-			to += piece.bytes.size();
-		}
-		device_views = machine.New<ShapeView>(views.size());
-		machine.Put(device_views.at, views.data(), views.size() * sizeof(ShapeView), parallel);
-		std::vector<WkbRow> asked(count, WkbRow {0, WkbRow::PRESENT});
-		for (size_t i = 0; i < packed.size(); i++) {
-			asked[packed[i]] = WkbRow {static_cast<uint32_t>(i), WkbRow::PACKED};
-		}
-		PutNumbers(asked.data());
-		return device_views.at;
-	}
 
 	Machine &machine;
 	const GpuRows &rows;
@@ -229,26 +187,58 @@ private:
 	//! Of the rows from the first on
 	const WkbRow *const numbers;
 	std::vector<size_t> steps;
-	std::vector<uint32_t> packed;
-	MachineArray<WkbRow> device_numbers;
-	MachineArray<ShapeView> device_views;
 };
 
 } // namespace
 
-BuildShapes MakeBuildShapes(Machine &machine, const GpuRows &rows, Parallel &parallel,
-                            const std::function<void *(size_t bytes)> &allocate) {
-	auto *views = static_cast<ShapeView *>(allocate(rows.count * sizeof(ShapeView)));
-	BuildShapes made;
-	made.views = views;
+BuildShapes::BuildShapes(Machine &machine, MachineMemory allocate, const GpuRows &rows, Parallel &parallel)
+    : machine(machine), allocate(std::move(allocate)) {
+	views = static_cast<ShapeView *>(this->allocate(rows.count * sizeof(ShapeView)));
 	for (auto &part : rows.layout->parts) {
-		made.has_points = made.has_points || part.has_points;
-		made.has_large = made.has_large || part.has_large;
+		has_points = has_points || part.has_points;
+		has_large = has_large || part.has_large;
+		left_rows.insert(left_rows.end(), part.packed.begin(), part.packed.end());
 	}
 	for (auto &group : rows.layout->groups) {
-		BuildGroup(machine, rows, parallel, group).Make(views, allocate);
+		BuildGroup(machine, rows, parallel, group).Make(views, this->allocate, left_rows);
 	}
-	return made;
+	std::sort(left_rows.begin(), left_rows.end());
+}
+
+void BuildShapes::Add(const std::vector<PackedShapes> &pieces, Parallel &parallel) {
+	size_t total = 0, added = 0;
+	for (auto &piece : pieces) {
+		total += piece.bytes.size();
+		added += piece.views.size();
+	}
+	if (added == 0) {
+		return;
+	}
+	auto *to = static_cast<uint8_t *>(allocate(total));
+	std::vector<ShapeView> packed;
+	for (auto &piece : pieces) {
+		for (auto &view : piece.views) {
+			packed.push_back(PackedShapes::At(view, to));
+		}
+		machine.Put(to, piece.bytes.data(), piece.bytes.size(), parallel);
+		to += piece.bytes.size();
+	}
+	const auto device_packed = machine.New<ShapeView>(added);
+	machine.Put(device_packed.at, packed.data(), added * sizeof(ShapeView), parallel);
+	// The kernel puts the views of these rows in their places, and passes over the rows between them
+	const size_t first = left_rows[next], count = left_rows[next + added - 1] - first + 1;
+	std::vector<WkbRow> numbers(count, WkbRow {0, WkbRow::PRESENT});
+	for (size_t i = 0; i < added; i++) {
+		numbers[left_rows[next + i] - first] = WkbRow {static_cast<uint32_t>(i), WkbRow::PACKED};
+	}
+	next += added;
+	const auto device_numbers = machine.New<WkbRow>(count);
+	machine.Put(device_numbers.at, numbers.data(), count * sizeof(WkbRow), parallel);
+	const auto unused = machine.NewZeros<vibe::u64>(1);
+	LaunchShapes(machine, nullptr, device_numbers.at, static_cast<uint32_t>(count), device_packed.at,
+	             ShapeMemory {reinterpret_cast<vibe::u8 *>(unused.at), unused.at, 0}, false, views + first, nullptr,
+	             nullptr);
+	machine.Synchronize();
 }
 
 } // namespace vibespatial

@@ -55,16 +55,35 @@ private:
 	const vibe::ShapeView *packed = nullptr;
 };
 
-//! The shapes of a build side
-struct BuildShapes {
-	const vibe::ShapeView *views = nullptr;
+//! Memory of the device that is kept
+typedef std::function<void *(size_t bytes)> MachineMemory;
+
+//! The shapes of a build side, in memory from `allocate`
+class BuildShapes {
+public:
+	//! Has the device make those that it can
+	BuildShapes(Machine &machine, MachineMemory allocate, const GpuRows &rows, Parallel &parallel);
+
+	//! The others, in ascending order, and the shapes of the next of them
+	const std::vector<uint32_t> &LeftRows() const {
+		return left_rows;
+	}
+	void Add(const std::vector<PackedShapes> &pieces, Parallel &parallel);
+
+	const vibe::ShapeView *Views() const {
+		return views;
+	}
 	//! Some of them are points, or large
 	bool has_points = false;
 	bool has_large = false;
-};
 
-//! Makes them in memory from `allocate`, and keeps no other
-BuildShapes MakeBuildShapes(Machine &machine, const GpuRows &rows, Parallel &parallel,
-                            const std::function<void *(size_t bytes)> &allocate);
+private:
+	Machine &machine;
+	const MachineMemory allocate;
+	vibe::ShapeView *views = nullptr;
+	std::vector<uint32_t> left_rows;
+	//! The first of them whose shape has not been added
+	size_t next = 0;
+};
 
 } // namespace vibespatial

@@ -1,4 +1,4 @@
-#include "duckdb/spatial_join/kept_rows.hpp"
+#include "duckdb/operators/kept_rows.hpp"
 
 namespace duckdb {
 

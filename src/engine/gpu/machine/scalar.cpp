@@ -1,23 +1,23 @@
-#include "engine/gpu/machine/bulk.hpp"
+#include "engine/gpu/machine/scalar.hpp"
 
 namespace vibespatial {
 
-MachineBulk::MachineBulk(std::unique_ptr<Machine> machine_p, const BulkTask &task)
+MachineScalarBatch::MachineScalarBatch(std::unique_ptr<Machine> machine_p, const ScalarTask &task)
     : machine(std::move(machine_p)), task(task) {
 }
 
-uint64_t MachineBulk::HostBytes() const {
+uint64_t MachineScalarBatch::HostBytes() const {
 	return machine->PinnedBytes();
 }
 
-void MachineBulk::Start(const BulkInput &input) {
+void MachineScalarBatch::Start(const ScalarInput &input) {
 	machine->Use();
-	result = BulkResult {};
+	result = ScalarResult {};
 	count = input.count;
 	machine->Record(BEGUN);
 }
 
-const BulkResult &MachineBulk::Finish() {
+const ScalarResult &MachineScalarBatch::Finish() {
 	machine->Use();
 	machine->Await(READ);
 	machine->AddBytes(result.times);
@@ -27,7 +27,7 @@ const BulkResult &MachineBulk::Finish() {
 	return result;
 }
 
-std::unique_ptr<GpuBulk> MakeBulk(std::unique_ptr<Machine> machine, const BulkTask &task) {
+std::unique_ptr<GpuScalarBatch> MakeScalarBatch(std::unique_ptr<Machine> machine, const ScalarTask &task) {
 	return task.IsOfPairs() ? MakePairwise(std::move(machine), task) : MakeRowwise(std::move(machine), task);
 }
 

@@ -1,5 +1,5 @@
 //===----------------------------------------------------------------------===//
-// duckdb/spatial_join/device_join.hpp
+// duckdb/spatial_join/pairs_dispatch.hpp
 //
 // Which engine looks for the pairs of a spatial join: decided once for the operator, reported in vibe_dispatch_log()
 //===----------------------------------------------------------------------===//
@@ -12,15 +12,15 @@
 namespace duckdb {
 
 //! Shared by all threads. The engine's session does the work, and DuckDB is its host.
-class DeviceJoin : public OperatorDispatch, private vibespatial::JoinHost {
+class PairsDispatch : public OperatorDispatch, private vibespatial::JoinHost {
 public:
-	DeviceJoin(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads);
-	~DeviceJoin() override;
+	PairsDispatch(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads);
+	~PairsDispatch() override;
 
 	//! When the build side is known and before it is built; `probe_rows` is an estimate
 	void Decide(idx_t build_rows, idx_t probe_rows);
-	//! When the first rows of the probe side are seen: whether they are points
-	void DecideKind(bool points);
+	//! When the first rows of the probe side are seen: decides anew if they are not points
+	void DecideAgain(bool points);
 	bool KindIsKnown() const {
 		return kind_is_known;
 	}
@@ -61,8 +61,9 @@ public:
 	//! Adds the rows and pairs that were only counted
 	void CountedRows(idx_t &rows, idx_t &pairs) const;
 	//! What would be decided now; for EXPLAIN, in words
-	static bool IsPlanned(ClientContext &context, const char *kernel, idx_t probe_rows);
-	static string DescribePlan(ClientContext &context, const char *kernel, idx_t probe_rows, idx_t build_rows);
+	static bool IsPlanned(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows);
+	static string DescribePlan(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows,
+	                           idx_t build_rows);
 
 private:
 	// What the engine asks of DuckDB
@@ -88,7 +89,7 @@ private:
 
 	const PhysicalSpatialJoin &op;
 	TaskThreads &threads;
-	vibespatial::Decision decision;
+	vibespatial::Dispatch dispatch;
 	vibespatial::JoinSession session;
 	std::atomic<bool> kind_is_known {false};
 	idx_t expected_rows = 0;
@@ -96,10 +97,9 @@ private:
 	bool has_build = false;
 	TimePoint ready;
 
+	//! Guards `ready` and what is decided or finished once
 	mutex lock;
-	vibespatial::DispatchEvent event;
 	bool finished = false;
-	std::chrono::steady_clock::time_point begin;
 };
 
 } // namespace duckdb

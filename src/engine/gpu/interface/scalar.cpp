@@ -1,4 +1,4 @@
-#include "engine/gpu/interface/bulk.hpp"
+#include "engine/gpu/interface/scalar.hpp"
 
 #include "vibe/wkb.h"
 
@@ -8,7 +8,7 @@ namespace vibespatial {
 
 static constexpr double NOWHERE = std::numeric_limits<double>::quiet_NaN();
 
-bool BulkTask::IsForDevice(const uint8_t *wkb, size_t size) const {
+bool ScalarTask::IsForDevice(const uint8_t *wkb, size_t size) const {
 	if (!ShapeRows::IsForDevice(wkb, size)) {
 		return false;
 	}
@@ -25,13 +25,13 @@ bool BulkTask::IsForDevice(const uint8_t *wkb, size_t size) const {
 	       (code == vibe::WKB_POINT ? vibe::TryReadPoint(wkb, size, point) : code != vibe::WKB_MULTIPOINT);
 }
 
-void BulkSide::Clear(ShapeRows::Memory memory) {
+void ScalarSide::Clear(ShapeRows::Memory memory) {
 	points.clear();
 	shapes.Clear(std::move(memory));
 	has_shapes = false;
 }
 
-void BulkSide::BeginShapes() {
+void ScalarSide::BeginShapes() {
 	if (has_shapes) {
 		return;
 	}
@@ -42,11 +42,11 @@ void BulkSide::BeginShapes() {
 	points.clear();
 }
 
-void BulkSide::AddNothing() {
+void ScalarSide::AddNothing() {
 	AddPoint(vibe::Vec2 {NOWHERE, NOWHERE});
 }
 
-void BulkSide::AddPoint(const vibe::Vec2 &point) {
+void ScalarSide::AddPoint(const vibe::Vec2 &point) {
 	if (!has_shapes) {
 		points.push_back(point);
 	} else if (point.x == point.x) {
@@ -57,12 +57,12 @@ void BulkSide::AddPoint(const vibe::Vec2 &point) {
 	}
 }
 
-void BulkSide::AddWkb(const uint8_t *wkb, size_t size) {
+void ScalarSide::AddWkb(const uint8_t *wkb, size_t size) {
 	BeginShapes();
 	shapes.AddWkb(wkb, size);
 }
 
-void BulkSide::AddShape(const vibe::ShapeView &shape) {
+void ScalarSide::AddShape(const vibe::ShapeView &shape) {
 	BeginShapes();
 	shapes.AddPacked();
 	if (shapes.packed.empty()) {

@@ -1,28 +1,28 @@
 //===----------------------------------------------------------------------===//
-// engine/gpu/machine/bulk.hpp
+// engine/gpu/machine/scalar.hpp
 //
 // Functions of one geometry or two, row by row. Each batch is a chain of kernels that the host waits for once.
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "engine/gpu/interface/bulk.hpp"
+#include "engine/gpu/interface/scalar.hpp"
 #include "engine/gpu/machine/machine.hpp"
 
 namespace vibespatial {
 
 //! What functions of one geometry and of two have in common
-class MachineBulk : public GpuBulk {
+class MachineScalarBatch : public GpuScalarBatch {
 public:
-	MachineBulk(std::unique_ptr<Machine> machine, const BulkTask &task);
+	MachineScalarBatch(std::unique_ptr<Machine> machine, const ScalarTask &task);
 
 	uint64_t HostBytes() const override;
-	const BulkResult &Finish() override;
+	const ScalarResult &Finish() override;
 
 protected:
 	//! Events of the machine
 	enum Event : size_t { BEGUN, COPIED, COMPUTED, READ };
 
-	void Start(const BulkInput &input);
+	void Start(const ScalarInput &input);
 	template <class T>
 	void Put(T *to, const T *from, size_t items) {
 		machine->Put(to, from, items * sizeof(T));
@@ -36,14 +36,14 @@ protected:
 	}
 
 	const std::unique_ptr<Machine> machine;
-	const BulkTask task;
-	BulkResult result;
+	const ScalarTask task;
+	ScalarResult result;
 	size_t count = 0;
 };
 
-std::unique_ptr<GpuBulk> MakeBulk(std::unique_ptr<Machine> machine, const BulkTask &task);
+std::unique_ptr<GpuScalarBatch> MakeScalarBatch(std::unique_ptr<Machine> machine, const ScalarTask &task);
 //! Functions of two geometries, and of one
-std::unique_ptr<GpuBulk> MakePairwise(std::unique_ptr<Machine> machine, const BulkTask &task);
-std::unique_ptr<GpuBulk> MakeRowwise(std::unique_ptr<Machine> machine, const BulkTask &task);
+std::unique_ptr<GpuScalarBatch> MakePairwise(std::unique_ptr<Machine> machine, const ScalarTask &task);
+std::unique_ptr<GpuScalarBatch> MakeRowwise(std::unique_ptr<Machine> machine, const ScalarTask &task);
 
 } // namespace vibespatial

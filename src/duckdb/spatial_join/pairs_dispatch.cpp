@@ -1,0 +1,227 @@
+#include "duckdb/spatial_join/pairs_dispatch.hpp"
+
+#include "duckdb/spatial_join/tile_chunks.hpp"
+#include "duckdb/support/settings.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
+
+namespace duckdb {
+
+using vibespatial::ExecutionMode;
+using vibespatial::JoinOutput;
+
+static JoinOutput OutputOf(const PhysicalSpatialJoin &op) {
+	if (op.residual) {
+		return JoinOutput::PAIRS;
+	}
+	if (op.has_aggregate) {
+		return op.OnlyCounts() ? JoinOutput::COUNTS : JoinOutput::PAIRS;
+	}
+	bool one_is_enough =
+	    op.join_type == JoinType::SEMI || op.join_type == JoinType::ANTI || op.join_type == JoinType::MARK;
+	return one_is_enough ? JoinOutput::FOUND : JoinOutput::PAIRS;
+}
+
+PairsDispatch::PairsDispatch(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads)
+    : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), op(op), threads(threads),
+      dispatch(op.points_operation, mode, operator_name, query),
+      session(*this, op.condition, OutputOf(op), op.deterministic) {
+}
+
+PairsDispatch::~PairsDispatch() {
+	Finish();
+}
+
+//===----------------------------------------------------------------------===//
+// The decision
+//===----------------------------------------------------------------------===//
+void PairsDispatch::Decide(idx_t build_rows, idx_t probe_rows) {
+	expected_rows = probe_rows;
+	// As for points; the first rows will tell
+	dispatch.Decide(probe_rows, GetGpuMinRows(context));
+	if (!dispatch.OnGpu()) {
+		return;
+	}
+	if (build_rows == 0) {
+		dispatch.KeepOnCpu("the build side has no rows");
+	} else if (mode == ExecutionMode::AUTO && build_rows > probe_rows) {
+		dispatch.KeepOnCpu("fewer rows than the build side has");
+	} else {
+		session.UseDevice(dispatch.EngineIfOpen(), build_rows);
+	}
+}
+
+void PairsDispatch::DecideAgain(bool points) {
+	lock_guard<mutex> guard(lock);
+	if (!kind_is_known && !points) {
+		dispatch.DecideAgain(op.shapes_operation, expected_rows, GetGpuMinRows(context));
+		if (!dispatch.OnGpu()) {
+			session.LeaveDevice();
+		}
+	}
+	kind_is_known = true;
+}
+
+idx_t PairsDispatch::PartCount(idx_t build_bytes, idx_t build_rows) const {
+	//! One part gets a quarter of the device's memory: others are in work at the same time, and tiles need room
+	constexpr idx_t SHARE = 4;
+	//! Device memory for a row beside its coordinates, which take about twice their size in WKB
+	constexpr idx_t ROW_BYTES = sizeof(vibe::ShapeView) + 2 * sizeof(vibe::Box) + 64;
+	//! Every device has room for a build side of this size
+	constexpr idx_t SMALL = idx_t(2) << 30;
+	auto engine = dispatch.EngineIfOpen();
+	if (!IsActive() || !engine) {
+		return 1;
+	}
+	auto limit = engine->MemoryLimit();
+	auto needed = 2 * build_bytes + build_rows * ROW_BYTES;
+	if (limit == 0 && needed <= SMALL && vibespatial::GpuRuntime::Get().Options().memory_limit == 0) {
+		return 1; // not worth waiting for the device
+	}
+	if (limit == 0) {
+		OperatorDispatch::WaitForDevice(op.points_operation);
+		limit = engine->MemoryLimit();
+	}
+	return limit == 0 || needed <= limit / SHARE ? 1 : needed / (limit / SHARE + 1) + 1;
+}
+
+//! EMPTY rows of the build side are at distance 0 of all others, which only the CPU finds
+static constexpr const char *EMPTY_ROWS = "EMPTY rows of the build side are at distance 0 of all others";
+
+bool PairsDispatch::Attach(SpatialBuild &build) {
+	const bool on_device = IsActive() && !build.Index().EmptyRowsMatter();
+	auto note = [this, &build](const vibespatial::UploadReport &upload) {
+		if (upload.boxes > 0) {
+			build.NoteDeviceTree(upload.boxes, upload.tree_times);
+		}
+		AddStep(dispatch.Engine(), "build side to device", upload.begin, upload.end);
+	};
+	build.SetJoin(session.NewBuild(build.Index(), on_device, note));
+	return on_device;
+}
+
+void PairsDispatch::SetPart(SpatialBuild &part) {
+	if (!Attach(part) && IsActive()) {
+		dispatch.AddNote(string("a part on the CPU: ") + EMPTY_ROWS);
+	}
+}
+
+void PairsDispatch::SetBuild(SpatialBuild &build) {
+	has_build = Attach(build);
+	if (!has_build) {
+		if (IsActive()) {
+			dispatch.KeepOnCpu(EMPTY_ROWS);
+		}
+		session.LeaveDevice();
+	}
+	ready = std::chrono::system_clock::now();
+}
+
+//===----------------------------------------------------------------------===//
+// The host of the session
+//===----------------------------------------------------------------------===//
+void PairsDispatch::Poll() {
+	if (context.IsInterrupted()) {
+		throw InterruptException();
+	}
+}
+
+std::unique_ptr<vibespatial::TilePayload> PairsDispatch::NewPayload() {
+	return std::make_unique<TileChunks>(context, op.buffered_columns);
+}
+
+bool PairsDispatch::DeviceIsStarting() {
+	return mode == ExecutionMode::GPU && IsComing(dispatch.EngineIfOpen());
+}
+
+void PairsDispatch::WaitForDevice() {
+	using std::chrono::system_clock;
+	auto &engine = dispatch.Engine();
+	auto waiting = system_clock::now();
+	bool scanned = IsAwaited() && has_build;
+	dispatch.AddWait(OperatorDispatch::WaitForDevice(op.points_operation));
+	dispatch.AddWait(WaitForKernels(engine, op.points_operation));
+	if (scanned) {
+		lock_guard<mutex> guard(lock);
+		AddStep(engine, "scan of the probe side", ready, waiting);
+		AddStep(engine, "wait for the device", waiting, system_clock::now());
+		ready = system_clock::now();
+	}
+}
+
+void PairsDispatch::DeviceFailed(const string &reason) {
+	if (mode == ExecutionMode::GPU) {
+		FailOnDevice("find the pairs", reason);
+	}
+}
+
+//===----------------------------------------------------------------------===//
+// The report
+//===----------------------------------------------------------------------===//
+void PairsDispatch::CountedRows(idx_t &rows, idx_t &pairs) const {
+	if (Counts().empty()) {
+		return;
+	}
+	rows += session.Report().rows;
+	for (auto count : Counts()) {
+		pairs += count;
+	}
+}
+
+void PairsDispatch::Finish() {
+	lock_guard<mutex> guard(lock);
+	if (finished) {
+		return;
+	}
+	finished = true;
+	auto report = session.Report();
+	dispatch.AddRows(report.rows);
+	dispatch.AddTimes(report.times);
+	dispatch.CountPieces(report.tiles, report.tiles_on_cpu);
+	if (!report.failure.empty()) {
+		dispatch.Fail(report.failure);
+	}
+	if (report.open_pairs > 0) {
+		dispatch.AddNote(to_string(report.open_pairs) + " pairs decided by the CPU");
+	}
+	if (report.left_rows > 0) {
+		dispatch.AddNote(to_string(report.left_rows) + " rows done by the CPU");
+	}
+	if (report.was_resident) {
+		dispatch.AddNote("the build side was on the device");
+	}
+	if (has_build && report.tiles > 0) {
+		AddStep(dispatch.Engine(), "pairs", ready, std::chrono::system_clock::now());
+	}
+	dispatch.Finish("tiles");
+}
+
+string PairsDispatch::Describe() {
+	auto report = session.Report();
+	if (report.tiles == 0) {
+		return "cpu (" + (report.failure.empty() ? dispatch.Reason() : report.failure) + ")";
+	}
+	return StringUtil::Format("gpu (%s): %llu tiles, %.1f ms to the device, %.1f kernels, %.1f back, summed over "
+	                          "tiles that overlap; %llu pairs left to the CPU",
+	                          dispatch.Reason(), report.tiles, report.times.to_device_ms, report.times.kernel_ms,
+	                          report.times.from_device_ms, report.open_pairs);
+}
+
+static vibespatial::Decision DecidePlan(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows) {
+	return vibespatial::Decide(GetExecutionMode(context), operation, probe_rows, GetGpuMinRows(context));
+}
+
+bool PairsDispatch::IsPlanned(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows) {
+	return DecidePlan(context, operation, probe_rows).IsGpu();
+}
+
+string PairsDispatch::DescribePlan(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows,
+                                   idx_t build_rows) {
+	auto decision = DecidePlan(context, operation, probe_rows);
+	if (decision.IsGpu()) {
+		return (GetExecutionMode(context) == ExecutionMode::AUTO ? "gpu for points (" : "gpu (") + decision.reason +
+		       ")";
+	}
+	return IndexDispatch::DescribePlan(context, build_rows);
+}
+
+} // namespace duckdb
