@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fstream>
 #include <glob.h>
+#include <link.h>
 #include <unistd.h>
 
 namespace vibespatial {
@@ -70,8 +71,13 @@ std::vector<std::string> PackageFolders() {
 static std::string OwnFolder() {
 	static const char here = 0;
 	Dl_info info;
+	link_map *object = nullptr;
 	char path[PATH_MAX];
-	if (!dladdr(&here, &info) || !info.dli_fname || !realpath(info.dli_fname, path)) {
+	if (!dladdr1(&here, &info, reinterpret_cast<void **>(&object), RTLD_DL_LINKMAP) || !object) {
+		return "";
+	}
+	// The name of the program itself is empty here, and whatever it was started by in dli_fname
+	if (!realpath(object->l_name[0] ? object->l_name : "/proc/self/exe", path)) {
 		return "";
 	}
 	std::string file = path;
@@ -79,9 +85,17 @@ static std::string OwnFolder() {
 }
 
 std::vector<std::string> PluginFolders() {
+	std::vector<std::string> result;
 	auto own = OwnFolder();
-	// In the Python package plug-ins are beside the folders of the DuckDB versions
-	std::vector<std::string> result {own + "/vibespatial", own, own.substr(0, own.rfind('/')) + "/vibespatial"};
+	if (!own.empty()) {
+		auto parent = own.substr(0, own.rfind('/'));
+		// In the Python package plug-ins are beside the folders of the DuckDB versions
+		result = {own + "/vibespatial", own, parent + "/vibespatial"};
+		// In DuckDB's build tree they are beside the loadable extension, and programs are in the folder above, or in one beside it
+		for (auto &folder : {own, parent}) {
+			result.push_back(folder + "/extension/vibespatial/vibespatial");
+		}
+	}
 	// INSTALL copies the extension alone: the plug-ins of the Python package stay there
 	for (auto &packages : PackageFolders()) {
 		auto folder = packages + "/vibespatial/extensions/vibespatial";
