@@ -23,7 +23,6 @@ TESTED_BY = {
     "arrow_plugin": (["test/unit/arrow/arrow_files.cpp", "test/python/test_arrow_files.py"], "reached through its interface, as a program is"),
     "compile_helper": (["test/python/test_precompiler.py"], "a program: run as one"),
     "engine/arrow/arrow_runtime.cpp": (["test/python/test_arrow_files.py"], "opens a library: needs a process of its own"),
-    "engine/common/library_folders.cpp": (["test/python/test_gpu_runtime.py"], "looks at the machine: needs a process of its own"),
     "engine/common/uninitialized.cpp": (["test/unit/geometry/geometry_batch.cpp"], "an allocator: used by everything"),
     "engine/gpu/machine": (["test/python/test_gpu_chains.py", "test/unit/gpu/overlay_machine.cpp", "test/unit/gpu/device_join.cpp"],
                            "chains of kernels: the tests of the device run them on the host, too"),

@@ -22,7 +22,8 @@ static constexpr idx_t MAX_QUERY_SIZE = 1000;
 
 OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_name)
     : context(context), operator_name(operator_name), mode(GetExecutionMode(context)),
-      kernel_timeout(GetKernelTimeout(context)), query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)) {
+      kernel_timeout(GetKernelTimeout(context)), query(QueryOf(context)) {
+	query.text = context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE);
 }
 
 void OperatorDispatch::StartDevice(const char *kernel, const char *requests) const {
@@ -31,6 +32,10 @@ void OperatorDispatch::StartDevice(const char *kernel, const char *requests) con
 	}
 	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
 	auto &runtime = GpuRuntime::Get();
+	string why_not;
+	if (!MayOpenGpu(context, why_not)) {
+		FailWithoutDevice(kernel, why_not);
+	}
 	runtime.StartInBackground(vibespatial::KernelNeeds(vibespatial::FindKernelSet(requests)), operator_name);
 	auto engine = runtime.IfOpen();
 	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
@@ -61,7 +66,7 @@ void OperatorDispatch::WaitForEngine(const char *kernel) const {
 		return;
 	}
 	string why_not;
-	if (!GpuRuntime::Get().Engine(GPU_PATIENCE_SECONDS, why_not)) {
+	if (!WaitForGpuEngine(context, GPU_PATIENCE_SECONDS, why_not)) {
 		FailWithoutDevice(kernel, why_not);
 	}
 }
@@ -172,7 +177,7 @@ void OperatorDispatch::RequestKernels(ClientContext &context, const char *needs,
 	auto names = vibespatial::KernelNeeds(vibespatial::FindKernelSet(needs));
 	if (auto engine = runtime.IfOpen()) {
 		engine->Request(names, operator_name, true);
-	} else if (mode == ExecutionMode::GPU) {
+	} else if (string unused; mode == ExecutionMode::GPU && MayOpenGpu(context, unused)) {
 		runtime.StartInBackground(names, operator_name);
 	}
 }
