@@ -19,7 +19,7 @@ endfunction()
 file(GLOB arrow_sources CONFIGURE_DEPENDS src/arrow_plugin/*.cpp)
 add_library(vibespatial_arrow SHARED ${arrow_sources})
 vibespatial_uses_arrow(vibespatial_arrow)
-target_link_options(vibespatial_arrow PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+target_link_options(vibespatial_arrow PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
 # No path of this machine in it: the extension finds libarrow and opens it first
 set_target_properties(vibespatial_arrow PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${arrow_folder} SKIP_BUILD_RPATH ON
 		LINK_FLAGS_RELEASE -s)

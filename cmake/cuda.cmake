@@ -48,7 +48,7 @@ target_compile_definitions(vibespatial_cuda PRIVATE CUB_DISABLE_NAMESPACE_MAGIC 
 		THRUST_DISABLE_ABI_NAMESPACE THRUST_IGNORE_ABI_NAMESPACE_ERROR CCCL_DISABLE_PDL)
 target_link_libraries(vibespatial_cuda PRIVATE vibespatial_gpu ${gpu_folder}/librmm.so ${gpu_folder}/librapids_logger.so
 		${cuda}/lib/libcudart_static.a rt ${CMAKE_DL_LIBS} Threads::Threads)
-target_link_options(vibespatial_cuda PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+target_link_options(vibespatial_cuda PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
 set_target_properties(vibespatial_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${gpu_folder}
 		BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN" LINK_FLAGS_RELEASE -s)
 vibespatial_link_older(vibespatial_cuda)

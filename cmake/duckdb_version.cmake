@@ -43,7 +43,9 @@ function(vibespatial_duckdb_version PREFIX)
 	target_compile_options(${extension} PRIVATE -Wno-deprecated-declarations)
 	target_link_libraries(${extension} PRIVATE vibespatial_core duckdb_for_extension-${version})
 	set(exports ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/exports.map)
-	target_link_options(${extension} PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--version-script=${exports})
+	# Its threads and its handlers of exit and fork may outlive a dlclose()
+	target_link_options(${extension} PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--version-script=${exports}
+			-Wl,-z,nodelete)
 	set_target_properties(${extension} PROPERTIES PREFIX "" OUTPUT_NAME vibespatial SUFFIX ".duckdb_extension"
 			LIBRARY_OUTPUT_DIRECTORY ${folder} LINK_DEPENDS ${exports})
 	vibespatial_link_older(${extension})

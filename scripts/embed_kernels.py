@@ -26,16 +26,16 @@ def main():
     folder, output = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     registry = json.loads((folder / "units.json").read_text())
     lines = ["// Written by scripts/embed_kernels.py", '#include "engine/dispatch/kernel_registry.hpp"', "", "namespace vibespatial {", ""]
-    lines.append("const std::vector<KernelUnit> &KernelUnits() {\n\tstatic const std::vector<KernelUnit> units {")
+    lines.append("const std::vector<KernelUnit> &KernelUnits() {\n\tstatic const auto &units = *new std::vector<KernelUnit> {")
     for unit in registry["units"]:
         text = (folder / unit["source"]).read_text()
         lines.append(f'{{"{unit["name"]}", {literal(text)}, {names(unit["entry_points"])}, {names(unit["needed_by"])}}},')
     lines.append("};\n\treturn units;\n}\n")
-    lines.append("const std::vector<KernelSpec> &KernelSpecs() {\n\tstatic const std::vector<KernelSpec> specs {")
+    lines.append("const std::vector<KernelSpec> &KernelSpecs() {\n\tstatic const auto &specs = *new std::vector<KernelSpec> {")
     for spec in registry["specs"]:
         lines.append(f'{{"{spec["name"]}", "{spec["algorithm"]}", {names(spec["types"])}, "{spec.get("op", "")}", {names(spec["needed_by"])}}},')
     lines.append("};\n\treturn specs;\n}\n")
-    lines.append("const std::vector<KernelHeader> &KernelHeaders() {\n\tstatic const std::vector<KernelHeader> headers {")
+    lines.append("const std::vector<KernelHeader> &KernelHeaders() {\n\tstatic const auto &headers = *new std::vector<KernelHeader> {")
     include = folder / "include"
     for path in sorted(include.rglob("*.h")):
         lines.append(f'{{"{path.relative_to(include)}", {literal(path.read_text())}}},')

@@ -51,12 +51,12 @@ def main():
                   "enum class KernelSet : uint8_t {", "\tNONE,", *(f"\t{name.upper()}," for name in sets), "};", "",
                   "} // namespace vibespatial"])
     lines = ["// Written by scripts/embed_operations.py", '#include "engine/dispatch/operation.hpp"', "", "namespace vibespatial {", "",
-             "const std::vector<OperationInfo> &Operations() {", "\tstatic const std::vector<OperationInfo> operations {"]
+             "const std::vector<OperationInfo> &Operations() {", "\tstatic const auto &operations = *new std::vector<OperationInfo> {"]
     for entry in operations["operations"]:
         texts = ", ".join(json.dumps(entry[field]) for field in ("name", "description", "precision", "guarantee"))
         lines.append(f"\t    {{{texts}, {threshold(entry)}, KernelSet::{entry.get('kernels', 'none').upper()}}},")
     lines += ["\t};", "\treturn operations;", "}", "", "const std::vector<const char *> &KernelSetNames() {",
-              "\tstatic const std::vector<const char *> names {" + ", ".join(json.dumps(name) for name in ["", *sets]) + "};", "\treturn names;", "}", "",
+              "\tstatic const auto &names = *new std::vector<const char *> {" + ", ".join(json.dumps(name) for name in ["", *sets]) + "};", "\treturn names;", "}", "",
               "} // namespace vibespatial"]
     write(table, lines)
 

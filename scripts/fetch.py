@@ -263,8 +263,8 @@ def extract(wheel, folder):
 def source(version):
     """DuckDB's source distribution."""
     (entry,) = locked("source", "any", duckdb=version)
-    path = cache() / "downloads" / entry.file
-    if path.exists():
+    if (cache() / "downloads" / entry.file).exists():
+        (path,) = download([entry])  # which compares its hash
         return path
     # pip asks a source distribution for its metadata, so its backend must be there: ours, not the newest of the day.
     _, fetch = wheels("source-backend", host_platform())
@@ -301,7 +301,7 @@ def prebuilt(folder, version, target):
 
 
 def whole(prefix, duckdb, target):
-    """A prefix that somebody else or an older recipe made, with all that this one makes."""
+    """A prefix that somebody else made, with all that this recipe makes."""
     missing = [name for name in duckdb.targets if not (prefix / "lib" / f"lib{name}.a").exists()]
     if missing == ["duckdb_loadable_extensions"]:
         say(f"adding what loads extensions to {prefix.name}")
@@ -321,9 +321,6 @@ def prefix(target, version):
     recipe = hashlib.sha256(inputs + (HERE / "build_duckdb.sh").read_bytes()).hexdigest()[:12]
     built = cache() / f"duckdb-{version}-{target}-{recipe}"
     if not built.exists():
-        others = [path for path in cache().glob(f"duckdb-{version}-{target}-????????????") if path.is_dir()]
-        if others:
-            return whole(max(others, key=lambda path: path.stat().st_mtime), duckdb, target)
         run([HERE / "build_duckdb.sh", source(version), version, duckdb.source_id, target, built, *duckdb.targets])
     return built
 

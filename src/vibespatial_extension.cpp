@@ -40,8 +40,11 @@ static void LoadInternal(ExtensionLoader &loader) {
 	// Operators
 	RegisterOptimizer(loader);
 
-	// Last, so that a LOAD that fails starts nothing
-	StartGpu(loader);
+	// Last, so that a LOAD that fails starts nothing. What cannot be started now is started by the first query that needs it.
+	try {
+		StartGpu(loader);
+	} catch (const std::exception &) { // NOLINT: FROM vibe_gpu_info() says why
+	}
 }
 
 void VibespatialExtension::Load(ExtensionLoader &loader) {

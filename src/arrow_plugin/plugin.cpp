@@ -1,6 +1,9 @@
 #include "arrow_plugin/plugin.hpp"
 
+#include "engine/arrow/version.hpp"
+
 #include <arrow/util/config.h>
+#include <cstring>
 
 namespace vibespatial {
 
@@ -36,9 +39,9 @@ public:
 } // namespace vibespatial
 
 extern "C" __attribute__((visibility("default"))) const vibespatial::ArrowFiles *
-vibespatial_open_arrow(uint32_t interface_version, const char **why_not) {
-	if (interface_version != vibespatial::VIBESPATIAL_ARROW_INTERFACE) {
-		*why_not = "the plug-in and the extension are of different versions of vibespatial";
+vibespatial_open_arrow(const char *interface_version, const char **why_not) {
+	if (std::strcmp(interface_version, VIBESPATIAL_ARROW_INTERFACE) != 0) {
+		*why_not = "the Arrow plug-in is of another version than the extension (" VIBESPATIAL_ARROW_INTERFACE ")";
 		return nullptr;
 	}
 	// Inline code of the headers is in this file, so the library has to be of the same version

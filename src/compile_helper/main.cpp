@@ -1,6 +1,6 @@
 // vibespatial-compile: compiles kernels in a process of its own, and builds the release pack. No device is needed.
 //
-//   vibespatial-compile specs --capability 90 --folder F [--library-folder L].. [--pch] [--threads N] NAME..
+//   vibespatial-compile specs --capability 90 --folder F [--library-folder L].. [--pch] [--threads N] [--parent PID] NAME..
 //       compiles CCCL specs and writes each result to descriptor 3; what the GPU engine runs (helper_process.hpp).
 //       More threads than one are for measuring: the compiler's front end takes one at a time
 //   vibespatial-compile pack --capabilities 80,90 --folder F [--library-folder L].. [--workers N] --output FILE
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdio>
@@ -36,6 +37,8 @@ struct Arguments {
 	bool pch = false;
 	int threads = 1;
 	double timeout = 600;
+	//! The process that waits for the results; 0: nobody in particular
+	pid_t parent = 0;
 	std::vector<std::string> names;
 };
 
@@ -84,6 +87,8 @@ Arguments Parse(int count, char **words) {
 			arguments.output = value();
 		} else if (word == "--threads") {
 			arguments.threads = std::atoi(value().c_str());
+		} else if (word == "--parent") {
+			arguments.parent = static_cast<pid_t>(std::atoi(value().c_str()));
 		} else if (word == "--pch") {
 			arguments.pch = true;
 		} else if (word.compare(0, 2, "--") == 0) {
@@ -106,11 +111,29 @@ std::string OwnFolder() {
 	return program.substr(0, program.rfind('/'));
 }
 
+//! Ends the process when whoever holds the other end of its standard input is gone, also where the system sends no signal
+void EndWithInput() {
+	try {
+		std::thread([] {
+			char byte;
+			ssize_t got;
+			do {
+				got = read(0, &byte, 1);
+			} while (got > 0 || (got < 0 && errno == EINTR));
+			_exit(1);
+		}).detach();
+	} catch (const std::exception &) { // NOLINT: the signal is enough on most systems
+	}
+}
+
 int Specs(const Arguments &arguments) {
-	// The helper is of use to its parent alone
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == 1) {
-		return 1;
+	// The helper is of use to its parent alone, which may be process 1 of a container
+	if (arguments.parent != 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != arguments.parent) {
+			return 1;
+		}
+		EndWithInput();
 	}
 	// For tests of those who wait for it
 	if (const char *fault = std::getenv("VIBESPATIAL_COMPILE_FAULT")) {

@@ -76,7 +76,7 @@ def fake(tmp_path_factory):
     """The folder of a plug-in that works without a GPU"""
     if FAKE:
         return FAKE[0]
-    version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+    version = project_version()
     core = BUILD / "libvibespatial_core.a"
     if not core.exists():
         pytest.skip(f"the engine's library is not in {BUILD}")
@@ -85,6 +85,16 @@ def fake(tmp_path_factory):
                          "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include",
                          f"-I{BUILD / 'generated'}", "-I.", "-Itest/unit/support"))
     return FAKE[0]
+
+
+def interface_of_the_build():
+    """A line of C++ with the interface that the extension was built with, without which no plug-in is opened"""
+    text = (BUILD / "generated/engine/gpu/interface/version.hpp").read_text()
+    return f'extern const char vibespatial_interface[] = "vibespatial-engine-{project_version()}-{re.search(r"-([0-9a-f]{16})", text)[1]}";\n'
+
+
+def project_version():
+    return re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 
 
 def info(rows, component):
@@ -147,7 +157,8 @@ def test_found_beside_the_extension(process, extension, tmp_path):
 
 
 @pytest.mark.parametrize("source, reason", [
-    (None, "could not be loaded: .*(invalid ELF header|file too short)"),
+    (None, "is no GPU plug-in of vibespatial, or was built with another interface"),
+    ("", "could not be loaded: .*(invalid ELF header|file too short)"),
     ("int nothing;", "is no GPU plug-in of vibespatial: .*undefined symbol: vibespatial_open_engine"),
     ('extern "C" void *vibespatial_open_engine(const char *, const void *, const char **error) '
      '{ *error = "made for another version"; return nullptr; }', "made for another version"),
@@ -156,12 +167,12 @@ def test_found_beside_the_extension(process, extension, tmp_path):
     ('extern "C" void *vibespatial_open_engine(const char *, const void *, const char **) { throw 1; }',
      "opening the GPU plug-in failed"),
     ('extern "C" void rmm_is_missing(); void *user = (void *)rmm_is_missing;', "undefined symbol: rmm_is_missing"),
-], ids=["no ELF", "no symbol", "other interface", "silent", "throws", "undefined"])
+], ids=["no plug-in", "no ELF", "no symbol", "other interface", "silent", "throws", "undefined"])
 def test_broken_plugin(process, tmp_path, source, reason):
-    if source is None:
-        (tmp_path / PLUGIN).write_text("this is no library" * 100)
+    if not source:
+        (tmp_path / PLUGIN).write_text("this is no library" * 100 + (interface_of_the_build() if source == "" else ""))
     else:
-        (tmp_path / "plugin.cpp").write_text(source)
+        (tmp_path / "plugin.cpp").write_text(interface_of_the_build() + source)
         compiled(tmp_path, [tmp_path / "plugin.cpp"])
     load, results = process("FROM vibe_gpu_info()", "SET vibe_execution_mode = 'gpu'", "FROM vibe_precompile_status()",
                             *TABLES, JOIN, VIBESPATIAL_GPU_FOLDER=str(tmp_path))
@@ -178,7 +189,7 @@ def test_libraries_of_the_plugin(process, tmp_path):
     compiled(library, [tmp_path / "rmm.cpp"], "-Wl,-soname,librmm.so")
     (library / PLUGIN).rename(library / "librmm.so")
     (tmp_path / "plugin.cpp").write_text(
-        'extern "C" int rmm_symbol(); extern "C" void *vibespatial_open_engine(const char *, const void *, '
+        interface_of_the_build() + 'extern "C" int rmm_symbol(); extern "C" void *vibespatial_open_engine(const char *, const void *, '
         'const char **error) { *error = rmm_symbol() ? "librmm is here" : ""; return nullptr; }')
     compiled(tmp_path, [tmp_path / "plugin.cpp"], f"-L{library}", "-l:librmm.so")
     load, (rows,) = process("FROM vibe_gpu_info()", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
@@ -423,7 +434,8 @@ WAITING = {
 
 @pytest.mark.parametrize("fault, what", [("cold", "join"), ("cold", "pairs"), ("cold", "neighbours"), ("cold", "union"),
                                          ("cold", "warm"), ("slow device", "join"), ("slow device", "union"),
-                                         ("slow device", "mode"), ("slow device", "info"), ("slow", "mode"), ("slow", "info")])
+                                         ("slow device", "mode"), ("slow device", "info"), ("slow", "mode"), ("slow", "info"),
+                                         ("slow", "join"), ("slow", "union")])
 def test_what_waits_can_be_cancelled(extension, fake, fault, what):
     """For a kernel, for the device, for the plug-in"""
     setup, statement = WAITING[what]

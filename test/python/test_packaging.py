@@ -96,6 +96,31 @@ def test_altered_download_is_refused(tmp_path, monkeypatch):
     assert not file.exists()
 
 
+def test_altered_source_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
+    (entry,) = fetch.locked("source", "any", duckdb="1.5.5")
+    (tmp_path / "downloads").mkdir()
+    file = tmp_path / "downloads" / entry.file
+    file.write_bytes(b"something else")
+    with pytest.raises(fetch.Failure, match="did not have the sha256"):
+        fetch.source("1.5.5")
+    assert not file.exists()
+
+
+def test_only_the_prefix_of_this_recipe_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
+    monkeypatch.delenv("VIBESPATIAL_PREBUILT", raising=False)
+    other = tmp_path / "duckdb-1.5.5-linux_amd64-0123456789ab"
+    for target in fetch.duckdbs()["1.5.5"].targets:
+        (other / "lib").mkdir(parents=True, exist_ok=True)
+        (other / "lib" / f"lib{target}.a").touch()
+    built = []
+    monkeypatch.setattr(fetch, "source", lambda version: tmp_path / "source")
+    monkeypatch.setattr(fetch, "run", lambda command: built.append(command))
+    assert fetch.prefix("linux_amd64", "1.5.5") != other
+    assert len(built) == 1
+
+
 def test_descriptors_have_the_version_of_the_build():
     port = json.loads((ROOT / "vcpkg.json").read_text())
     descriptor = yaml.safe_load((ROOT / "description.yml").read_text())

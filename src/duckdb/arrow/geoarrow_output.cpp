@@ -7,6 +7,7 @@
 #include "duckdb/support/compat.hpp"
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/function/function_binder.hpp"
 #include "duckdb/planner/binder.hpp"
@@ -392,9 +393,11 @@ void GeometryToGeoArrow(Vector &source, Vector &result, idx_t count) {
 void RegisterGeoArrowOutput(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	VisitEncodings([&](const GeoArrowType &type) {
-		config.RegisterArrowExtension(ArrowTypeExtension(
-		    PREFIX + EncodingName(type), PopulateSchema, nullptr,
-		    make_shared_ptr<ArrowTypeExtensionData>(ColumnType(LogicalType::GEOMETRY(), type), StorageType(type))));
+		RegisterOnce(loader, PREFIX + EncodingName(type), [&] {
+			config.RegisterArrowExtension(ArrowTypeExtension(
+			    PREFIX + EncodingName(type), PopulateSchema, nullptr,
+			    make_shared_ptr<ArrowTypeExtensionData>(ColumnType(LogicalType::GEOMETRY(), type), StorageType(type))));
+		});
 	});
 	VibeGeoArrow::Register(loader);
 	config.AddExtensionOption(
@@ -402,9 +405,11 @@ void RegisterGeoArrowOutput(ExtensionLoader &loader) {
 	    "How geometries leave in Arrow results: wkb, or a native GeoArrow encoding such as point, "
 	    "multipolygon_z or linestring_interleaved",
 	    LogicalType::VARCHAR, Value("wkb"), SetEncoding, SetScope::SESSION);
-	PlannerExtension extension;
-	extension.post_bind_function = EncodeResult;
-	PlannerExtension::Register(config, std::move(extension));
+	RegisterOnce(loader, "planner", [&] {
+		PlannerExtension extension;
+		extension.post_bind_function = EncodeResult;
+		PlannerExtension::Register(config, std::move(extension));
+	});
 }
 
 } // namespace duckdb

@@ -2,6 +2,7 @@
 
 #include "duckdb/main/config.hpp"
 #include "duckdb/main/settings.hpp"
+#include "duckdb/support/settings.hpp"
 
 #include "engine/arrow/arrow_runtime.hpp"
 
@@ -11,17 +12,12 @@ namespace {
 
 constexpr const char *LIBRARY_SETTING = "vibe_arrow_library";
 
-bool ExternalAccess(ClientContext &context) {
-	Value value;
-	return !context.TryGetCurrentSetting("enable_external_access", value) || value.IsNull() || BooleanValue::Get(value);
-}
-
 void SetLibrary(ClientContext &context, SetScope scope, Value &value) {
 	if (scope == SetScope::SESSION) {
 		throw InvalidInputException("%s is of the whole process: SET GLOBAL %s", LIBRARY_SETTING, LIBRARY_SETTING);
 	}
 	auto path = value.IsNull() ? string() : StringValue::Get(value);
-	if (!path.empty() && !ExternalAccess(context)) {
+	if (!path.empty() && !HasExternalAccess(context)) {
 		throw PermissionException("%s cannot be set while enable_external_access is off", LIBRARY_SETTING);
 	}
 	if (!path.empty() && path[0] != '/') {
@@ -39,7 +35,7 @@ const vibespatial::ArrowFiles &GetArrowFiles(ClientContext &context) {
 	if (files) {
 		return *files;
 	}
-	if (!ExternalAccess(context)) {
+	if (!HasExternalAccess(context)) {
 		throw PermissionException("the Arrow plug-in is not open, and is not opened while enable_external_access is "
 		                          "off; a query on an Arrow file before that opens it");
 	}

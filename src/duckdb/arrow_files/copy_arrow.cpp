@@ -2,6 +2,7 @@
 
 #include "duckdb/arrow/geoarrow.hpp"
 #include "duckdb/support/compat.hpp"
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
@@ -571,7 +572,7 @@ void RegisterCopyArrow(ExtensionLoader &loader) {
 	function.prepare_batch = PrepareBatch;
 	function.flush_batch = FlushBatch;
 	function.desired_batch_size = DesiredBatchSize;
-	loader.RegisterFunction(std::move(function));
+	RegisterOnce(loader, "COPY", [&] { loader.RegisterFunction(std::move(function)); });
 }
 
 } // namespace duckdb

@@ -1,6 +1,7 @@
 #include "duckdb/arrow_files/arrow_files.hpp"
 
 #include "duckdb/support/compat.hpp"
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/common/types/decimal.hpp"
 #include "duckdb/common/multi_file/multi_file_reader.hpp"
 #include "duckdb/function/table/arrow.hpp"
@@ -559,7 +560,7 @@ void RegisterReadArrow(ExtensionLoader &loader) {
 	}
 	CreateTableFunctionInfo info(std::move(set));
 	info.descriptions = std::move(descriptions);
-	loader.RegisterFunction(std::move(info));
+	RegisterOnce(loader, "vibe_read_arrow", [&] { loader.RegisterFunction(std::move(info)); });
 }
 
 } // namespace duckdb

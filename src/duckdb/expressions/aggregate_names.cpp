@@ -7,6 +7,7 @@
 #include "duckdb/main/database.hpp"
 #include "duckdb/parser/parsed_data/create_aggregate_function_info.hpp"
 #include "duckdb/planner/extension_callback.hpp"
+#include "duckdb/support/register_once.hpp"
 
 namespace duckdb {
 
@@ -74,8 +75,10 @@ private:
 } // namespace
 
 void YieldAggregates(ExtensionLoader &loader, vector<string> names, bind_aggregate_function_t bind) {
-	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
-	ExtensionCallback::Register(config, make_shared_ptr<YieldedAggregates>(std::move(names), bind));
+	RegisterOnce(loader, "aggregates of spatial", [&] {
+		auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+		ExtensionCallback::Register(config, make_shared_ptr<YieldedAggregates>(std::move(names), bind));
+	});
 }
 
 } // namespace duckdb

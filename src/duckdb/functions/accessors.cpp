@@ -1,5 +1,6 @@
 #include "duckdb/support/crs.hpp"
 #include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "geometry/wkb_visit.hpp"
@@ -150,7 +151,7 @@ struct ST_GeometryType {
 
 	static void Register(ExtensionLoader &loader) {
 		// ORDER BY looks a named type up in the catalog
-		loader.RegisterType("GEOMETRY_TYPE", GeometryTypeEnum());
+		RegisterOnce(loader, "GEOMETRY_TYPE", [&] { loader.RegisterType("GEOMETRY_TYPE", GeometryTypeEnum()); });
 		SqlFunction("ST_GeometryType", "The type of a geometry, as an enumeration: POINT, LINESTRING, POLYGON, "
 		                               "MULTIPOINT, MULTILINESTRING, MULTIPOLYGON or GEOMETRYCOLLECTION.")
 		    .Category("accessor")

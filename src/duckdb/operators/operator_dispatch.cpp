@@ -19,7 +19,8 @@ static constexpr idx_t MAX_QUERY_SIZE = 1000;
 
 OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_name)
     : context(context), operator_name(operator_name), mode(GetExecutionMode(context)),
-      kernel_timeout(GetKernelTimeout(context)), query(context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE)) {
+      kernel_timeout(GetKernelTimeout(context)), query(QueryOf(context)) {
+	query.text = context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE);
 }
 
 void OperatorDispatch::StartDevice(vibespatial::Operation operation, vibespatial::KernelSet kernels) const {
@@ -28,6 +29,10 @@ void OperatorDispatch::StartDevice(vibespatial::Operation operation, vibespatial
 	}
 	// The scan need not wait for what comes up beside it, but a query that cannot succeed need not scan
 	auto &runtime = GpuRuntime::Get();
+	string why_not;
+	if (!MayOpenGpu(context, why_not)) {
+		FailWithoutDevice(operation, why_not);
+	}
 	runtime.StartInBackground(vibespatial::KernelNeeds(kernels), operator_name);
 	auto engine = runtime.IfOpen();
 	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
@@ -57,7 +62,7 @@ void OperatorDispatch::WaitForEngine(vibespatial::Operation operation) const {
 		return;
 	}
 	string why_not;
-	if (!GpuRuntime::Get().Engine(GPU_PATIENCE_SECONDS, why_not)) {
+	if (!WaitForGpuEngine(context, GPU_PATIENCE_SECONDS, why_not)) {
 		FailWithoutDevice(operation, why_not);
 	}
 }
@@ -134,7 +139,7 @@ void OperatorDispatch::RequestKernels(ClientContext &context, vibespatial::Opera
 	auto names = vibespatial::KernelNeeds(operation);
 	if (auto engine = runtime.IfOpen()) {
 		engine->Request(names, operator_name, true);
-	} else if (mode == ExecutionMode::GPU) {
+	} else if (string unused; mode == ExecutionMode::GPU && MayOpenGpu(context, unused)) {
 		runtime.StartInBackground(names, operator_name);
 	}
 }

@@ -58,7 +58,7 @@ protected:
 	const char *operator_name;
 	vibespatial::ExecutionMode mode;
 	double kernel_timeout;
-	string query;
+	vibespatial::QueryText query;
 };
 
 } // namespace duckdb

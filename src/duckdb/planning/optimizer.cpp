@@ -8,6 +8,7 @@
 #include "duckdb/scalar_batch/logical.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
 #include "duckdb/spatial_join/rewrites/rewrites.hpp"
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/support/settings.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 
@@ -72,11 +73,13 @@ struct GpuGuard : public OptimizerExtensionInfo {
 } // namespace
 
 void RegisterOptimizer(ExtensionLoader &loader) {
-	OptimizerExtension extension;
-	extension.optimizer_info = make_shared_ptr<GpuGuard>();
-	extension.pre_optimize_function = RunBeforeDuckDB;
-	extension.optimize_function = RunAfterDuckDB;
-	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+	RegisterOnce(loader, "optimizer", [&] {
+		OptimizerExtension extension;
+		extension.optimizer_info = make_shared_ptr<GpuGuard>();
+		extension.pre_optimize_function = RunBeforeDuckDB;
+		extension.optimize_function = RunAfterDuckDB;
+		OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+	});
 }
 
 } // namespace duckdb

@@ -1,7 +1,9 @@
 #include "duckdb/support/settings.hpp"
 
 #include "duckdb/support/compat.hpp"
+#include "duckdb/main/client_context_state.hpp"
 #include "duckdb/main/config.hpp"
+#include "duckdb/storage/object_cache.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/dispatch/kernel_registry.hpp"
@@ -11,6 +13,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 namespace duckdb {
 
@@ -213,9 +216,13 @@ struct CacheDirSetting {
 	static Value Default() {
 		return Value("");
 	}
-	static void Check(const string &, Value &value, GpuOptions &options) {
+	static void Check(const string &source, Value &value, GpuOptions &options) {
 		value = value.IsNull() ? Value("") : value;
-		options.cache_dir = StringValue::Get(value);
+		auto &path = StringValue::Get(value);
+		if (!path.empty() && path[0] != '/') {
+			throw InvalidInputException("%s = '%s': expected an absolute path", source, path);
+		}
+		options.cache_dir = path;
 	}
 };
 
@@ -277,6 +284,25 @@ void Apply(ClientContext &, const Value &, const GpuOptions &options) {
 	GpuRuntime::Get().SetOptions(options);
 }
 
+//! The value that RESET restores
+template <class SETTING>
+string DefaultText() {
+	auto environment = std::getenv(SETTING::VARIABLE);
+	return environment && *environment ? string(environment) : StringValue::Get(SETTING::Default());
+}
+
+template <>
+void Apply<CacheDirSetting>(ClientContext &context, const Value &, const GpuOptions &options) {
+	// Who started the process chose the default
+	auto &path = options.cache_dir;
+	if (path != DefaultText<CacheDirSetting>() && !MayAccess(context, path)) {
+		throw PermissionException("%s = '%s': enable_external_access is off, and allowed_directories does not have "
+		                          "this folder",
+		                          CacheDirSetting::NAME, path);
+	}
+	GpuRuntime::Get().SetOptions(options);
+}
+
 void StartInBackground(ExecutionMode mode, Precompile precompile, const string &requested_by) {
 	if (mode == ExecutionMode::CPU || precompile == Precompile::OFF || !GpuRuntime::DeviceIsPossible()) {
 		return;
@@ -315,12 +341,18 @@ void Apply<ExecutionModeSetting>(ClientContext &context, const Value &value, con
 			                            why_not);
 		}
 	}
-	StartInBackground(mode, GetPrecompile(context), "SET vibe_execution_mode");
+	string unused;
+	if (MayOpenGpu(context, unused)) {
+		StartInBackground(mode, GetPrecompile(context), "SET vibe_execution_mode");
+	}
 }
 
 template <>
 void Apply<PrecompileSetting>(ClientContext &context, const Value &value, const GpuOptions &) {
-	StartInBackground(GetExecutionMode(context), ParsePrecompile(value), "SET vibe_precompile");
+	string unused;
+	if (MayOpenGpu(context, unused)) {
+		StartInBackground(GetExecutionMode(context), ParsePrecompile(value), "SET vibe_precompile");
+	}
 }
 
 template <class SETTING>
@@ -359,6 +391,38 @@ void Register(DBConfig &config, GpuOptions &options, bool is_first) {
 	}
 }
 
+void SetLogQueries(ClientContext &, SetScope scope, Value &value) {
+	if (scope == SetScope::SESSION) {
+		throw InvalidInputException("vibe_log_queries applies to the whole database: use SET GLOBAL vibe_log_queries");
+	}
+	value = Value(CheckChoice("vibe_log_queries", "whose texts are shown", value, {"own", "all"}));
+}
+
+//! Numbers that are never used twice in a process
+uint64_t NextNumber() {
+	static std::atomic<uint64_t> last {0};
+	return ++last;
+}
+
+class ConnectionNumber : public ClientContextState {
+public:
+	const uint64_t number = NextNumber();
+};
+
+class DatabaseNumber : public ObjectCacheEntry {
+public:
+	static string ObjectType() {
+		return "vibespatial_database";
+	}
+	string GetObjectType() override {
+		return ObjectType();
+	}
+	optional_idx GetEstimatedCacheMemory() const override {
+		return optional_idx();
+	}
+	const uint64_t number = NextNumber();
+};
+
 template <class GET>
 auto Setting(ClientContext &context, const char *name, GET &&get) -> decltype(get(Value())) {
 	Value value;
@@ -389,6 +453,10 @@ void RegisterSettings(ExtensionLoader &loader) {
 	loaded = true;
 
 	config.AddExtensionOption(
+	    "vibe_log_queries",
+	    "Whose query texts vibe_dispatch_log() shows: own (those of the connection) or all (those of the database)",
+	    LogicalType::VARCHAR, Value("own"), SetLogQueries, SetScope::GLOBAL);
+	config.AddExtensionOption(
 	    "vibe_deterministic",
 	    "Return the rows of spatial joins and vibe_knn in a stable order, for any number of threads",
 	    LogicalType::BOOLEAN, Value::BOOLEAN(false));
@@ -408,9 +476,13 @@ void RegisterSettings(ExtensionLoader &loader) {
 
 void StartGpu(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
-	Value mode, precompile;
+	Value mode, precompile, access;
 	config.TryGetCurrentSetting(ExecutionModeSetting::NAME, mode);
 	config.TryGetCurrentSetting(PrecompileSetting::NAME, precompile);
+	config.TryGetCurrentSetting("enable_external_access", access);
+	if (!access.IsNull() && !BooleanValue::Get(access)) {
+		return; // linked into a program that opened its database so
+	}
 	StartInBackground(ParseMode(mode), ParsePrecompile(precompile), "LOAD");
 }
 
@@ -442,24 +514,77 @@ double GetKernelTimeout(ClientContext &context) {
 	return Setting(context, KernelTimeoutSetting::NAME, [](const Value &value) { return DoubleValue::Get(value); });
 }
 
-GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not) {
-	constexpr double STEP = 0.1;
-	auto poll = CancelPoll(context);
-	auto begin = std::chrono::steady_clock::now();
-	auto left = [&] {
+bool MayAccess(ClientContext &context, const string &path) {
+	return DBConfig::GetConfig(context).CanAccessFile(path, FileType::FILE_TYPE_DIR);
+}
+
+bool HasExternalAccess(ClientContext &context) {
+	Value value;
+	return !context.TryGetCurrentSetting("enable_external_access", value) || value.IsNull() || BooleanValue::Get(value);
+}
+
+bool MayOpenGpu(ClientContext &context, string &why_not) {
+	auto phase = GpuRuntime::Get().GetPhase();
+	if (phase == GpuRuntime::Phase::OPENING || phase == GpuRuntime::Phase::OPEN || HasExternalAccess(context)) {
+		return true;
+	}
+	why_not = "the GPU engine is not open, and is not opened while enable_external_access is off";
+	return false;
+}
+
+vibespatial::QueryText QueryOf(ClientContext &context) {
+	vibespatial::QueryText query;
+	query.database =
+	    ObjectCache::GetObjectCache(context).GetOrCreate<DatabaseNumber>(DatabaseNumber::ObjectType())->number;
+	query.connection = context.registered_state->GetOrCreate<ConnectionNumber>("vibespatial_connection")->number;
+	return query;
+}
+
+bool MaySee(ClientContext &context, const vibespatial::QueryText &query) {
+	auto own = QueryOf(context);
+	Value whose;
+	context.TryGetCurrentSetting("vibe_log_queries", whose);
+	return own.database == query.database &&
+	       (own.connection == query.connection || (!whose.IsNull() && StringValue::Get(whose) == "all"));
+}
+
+namespace {
+
+constexpr double WAIT_STEP = 0.1;
+
+//! Seconds that are left of a wait that begins now
+std::function<double()> TimeLeft(double seconds) {
+	return [seconds, begin = std::chrono::steady_clock::now()] {
 		return seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 	};
+}
+
+} // namespace
+
+GpuEngine *WaitForGpuEngine(ClientContext &context, double seconds, string &why_not) {
+	if (!MayOpenGpu(context, why_not)) {
+		return nullptr;
+	}
+	auto poll = CancelPoll(context);
+	auto left = TimeLeft(seconds);
 	auto &runtime = GpuRuntime::Get();
 	GpuEngine *engine = nullptr;
 	do {
 		poll();
-		engine = runtime.Engine(MaxValue(0.0, MinValue(STEP, left())), why_not);
+		engine = runtime.Engine(MaxValue(0.0, MinValue(WAIT_STEP, left())), why_not);
 	} while (!engine && runtime.GetPhase() == GpuRuntime::Phase::OPENING && left() > 0);
+	return engine;
+}
+
+GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not) {
+	auto poll = CancelPoll(context);
+	auto left = TimeLeft(seconds);
+	auto engine = WaitForGpuEngine(context, seconds, why_not);
 	if (!engine) {
 		return nullptr;
 	}
 	while (true) {
-		if (engine->WaitForDevice(MaxValue(0.0, MinValue(STEP, left())), why_not)) {
+		if (engine->WaitForDevice(MaxValue(0.0, MinValue(WAIT_STEP, left())), why_not)) {
 			return engine;
 		}
 		if (left() <= 0 || !engine->Device().error.empty()) {

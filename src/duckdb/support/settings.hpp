@@ -30,6 +30,21 @@ bool GetRewrites(ClientContext &context);
 //! Seconds that a query in mode auto waits for its kernels
 double GetKernelTimeout(ClientContext &context);
 
+//! Whether enable_external_access is on
+bool HasExternalAccess(ClientContext &context);
+//! Whether the files that a path names may be read and written: enable_external_access, allowed_directories and allowed_paths say so
+bool MayAccess(ClientContext &context, const string &path);
+//! False, and why, while enable_external_access is off and the engine is not open: then no library is opened
+bool MayOpenGpu(ClientContext &context, string &why_not);
+
+//! The numbers of this database and connection, for the log of decisions; the text is empty
+vibespatial::QueryText QueryOf(ClientContext &context);
+//! Whether this connection may see the text of a query: of its own, and with vibe_log_queries = 'all' of its database
+bool MaySee(ClientContext &context, const vibespatial::QueryText &query);
+
+//! Waits up to `seconds` for the engine, whose device may still be coming up. Returns null and the reason if it is not open by then.
+//! Throws when the query is cancelled.
+vibespatial::GpuEngine *WaitForGpuEngine(ClientContext &context, double seconds, string &why_not);
 //! Waits up to `seconds` for the engine and its device. Returns null and the reason if they are not there by then. Throws when
 //! the query is cancelled.
 vibespatial::GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not);

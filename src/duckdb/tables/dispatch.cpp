@@ -1,5 +1,6 @@
 #include "duckdb/tables/tables.hpp"
 
+#include "duckdb/support/settings.hpp"
 #include "duckdb/tables/table_builder.hpp"
 #include "engine/dispatch/dispatch.hpp"
 #include "engine/dispatch/events.hpp"
@@ -25,12 +26,13 @@ SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
 	return rows;
 }
 
-SqlTable::rows_t LogRows(ClientContext &, const vector<Value> &) {
+SqlTable::rows_t LogRows(ClientContext &context, const vector<Value> &) {
 	SqlTable::rows_t rows;
 	for (auto &event : vibespatial::DispatchLog::Get().Events()) {
 		rows.push_back({Value::UBIGINT(event.sequence), Value::TIMESTAMPTZ(timestamp_tz_t(event.time)),
-		                Value(event.query), Value(event.operator_name), Value(event.operation), Value(event.requested),
-		                Value(event.selected), Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
+		                MaySee(context, event.query) ? Value(event.query.text) : Value(LogicalType::VARCHAR),
+		                Value(event.operator_name), Value(event.operation), Value(event.requested), Value(event.selected),
+		                Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
 		                Value::UBIGINT(event.bytes_to_device), Value::UBIGINT(event.bytes_from_device),
 		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms), Value::DOUBLE(event.kernel_ms),
 		                Value::DOUBLE(event.from_device_ms), Value::DOUBLE(event.total_ms),
@@ -55,9 +57,11 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Overload({})
 	    .Example("operation, threshold_rows, variants FROM vibe_kernels()")
 	    .Register(loader, KernelRows);
-	SqlTable("vibe_dispatch_log",
-	         "The last 4096 decisions for the CPU or the GPU in this process, oldest first: what was requested, "
-	         "selected and done, why, and where the time went. Mode cpu decides nothing and leaves no row.")
+	SqlTable(
+	    "vibe_dispatch_log",
+	    "The last 4096 decisions for the CPU or the GPU in this process, oldest first: what was requested, "
+	    "selected and done, why, and where the time went. Mode cpu decides nothing and leaves no row. The text of a "
+	    "query is NULL where it is another connection's, unless vibe_log_queries is 'all'.")
 	    .Column("sequence", LogicalType::UBIGINT)
 	    .Column("time", LogicalType::TIMESTAMP_TZ)
 	    .Column("query", LogicalType::VARCHAR)

@@ -1,5 +1,6 @@
 #include "duckdb/tables/relation_argument.hpp"
 
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/common/types/geometry_crs.hpp"
 #include "duckdb/parser/expression/star_expression.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
@@ -233,9 +234,10 @@ void RegisterRelationFunction(ExtensionLoader &loader, TableFunction function, v
 	described.description = std::move(description);
 	described.examples = std::move(examples);
 	described.categories = {"relation"};
+	const auto name = NameOf(function.name);
 	CreateTableFunctionInfo info(std::move(function));
 	info.descriptions.push_back(std::move(described));
-	loader.RegisterFunction(std::move(info));
+	RegisterOnce(loader, name, [&] { loader.RegisterFunction(std::move(info)); });
 }
 
 } // namespace duckdb

@@ -1,5 +1,6 @@
 #include "duckdb/tables/table_builder.hpp"
 
+#include "duckdb/support/register_once.hpp"
 #include "duckdb/parser/parsed_data/create_table_function_info.hpp"
 
 namespace duckdb {
@@ -99,7 +100,7 @@ void SqlTable::Register(ExtensionLoader &loader, make_rows_t make_rows) const {
 	}
 	CreateTableFunctionInfo info(std::move(set));
 	info.descriptions = std::move(descriptions);
-	loader.RegisterFunction(std::move(info));
+	RegisterOnce(loader, name, [&] { loader.RegisterFunction(std::move(info)); });
 }
 
 } // namespace duckdb

@@ -2,7 +2,8 @@
 // engine/arrow/arrow_files.hpp
 //
 // Where the extension and its Arrow plug-in meet. Schemas and batches cross as structs of the Arrow C data interface, so the
-// extension knows nothing of Arrow C++. Nothing here throws: what fails returns false (or nothing) and says why in `error`.
+// extension knows nothing of Arrow C++. Nothing here throws: what fails returns false (or nothing) and says why in `error`. Both sides
+// first compare VIBESPATIAL_ARROW_INTERFACE, a hash of the headers in this folder (scripts/hash_interface.py).
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -15,9 +16,6 @@ struct ArrowSchema;
 struct ArrowArray;
 
 namespace vibespatial {
-
-//! Changes with everything below: a plug-in of another number is not used
-constexpr uint32_t VIBESPATIAL_ARROW_INTERFACE = 1;
 
 //! What the host reads for the plug-in where a file cannot be mapped
 class ArrowBytes {
@@ -124,7 +122,7 @@ protected:
 };
 
 //! The one function of the plug-in: nothing and the reason where it was made for another interface or another Arrow
-using OpenArrowFunction = const ArrowFiles *(*)(uint32_t interface_version, const char **why_not);
+using OpenArrowFunction = const ArrowFiles *(*)(const char *interface_version, const char **why_not);
 constexpr const char *OPEN_ARROW_FUNCTION = "vibespatial_open_arrow";
 
 } // namespace vibespatial

@@ -1,10 +1,13 @@
 #include "engine/arrow/arrow_runtime.hpp"
 
+#include "engine/arrow/version.hpp"
 #include "engine/common/library_folders.hpp"
+#include "engine/common/trusted_file.hpp"
 
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,8 +112,8 @@ std::vector<std::string> LibraryFolders(const std::string &plugin_folder) {
 	for (auto &packages : PackageFolders()) {
 		folders.push_back(packages + "/pyarrow");
 	}
-	if (!Variable("CONDA_PREFIX").empty()) {
-		folders.push_back(Variable("CONDA_PREFIX") + "/lib");
+	if (!FolderVariable("CONDA_PREFIX").empty()) {
+		folders.push_back(FolderVariable("CONDA_PREFIX") + "/lib");
 	}
 	std::vector<std::string> result;
 	for (auto &folder : folders) {
@@ -153,6 +156,11 @@ ArrowRuntime &ArrowRuntime::Get() {
 	return *runtime;
 }
 
+ArrowRuntime::ArrowRuntime() {
+	// A child must not find the lock of a thread that it does not have
+	pthread_atfork([] { Get().lock.lock(); }, [] { Get().lock.unlock(); }, [] { Get().lock.unlock(); });
+}
+
 const ArrowFiles *ArrowRuntime::IfOpen() {
 	std::lock_guard<std::mutex> guard(lock);
 	return files;
@@ -174,6 +182,10 @@ const ArrowFiles *ArrowRuntime::Files(const std::string &library, std::string &w
 const ArrowFiles *ArrowRuntime::Open(const std::string &library, std::string &why_not) {
 	auto plugin = FindPlugin(why_not);
 	if (plugin.empty()) {
+		return nullptr;
+	}
+	if (!IsTrustedFile(plugin, why_not)) {
+		why_not = "the Arrow plug-in is not used: " + why_not;
 		return nullptr;
 	}
 	auto wanted = WantedLibrary(plugin);
@@ -201,7 +213,16 @@ const ArrowFiles *ArrowRuntime::Open(const std::string &library, std::string &wh
 			}
 		}
 	}
+	if (!FileContains(plugin, VIBESPATIAL_ARROW_INTERFACE)) {
+		why_not = plugin + " was built with another interface than the extension (" + VIBESPATIAL_ARROW_INTERFACE +
+		          "): install both from the same package";
+		return nullptr;
+	}
 	// Without a path the loader looks in the folders of the system
+	if (path.empty() ? !IsSafeForLoader(wanted, why_not) : !IsTrustedLibrary(path, why_not)) {
+		why_not = "libarrow is not used: " + why_not + ". " + Advice(wanted);
+		return nullptr;
+	}
 	auto handle = dlopen(path.empty() ? wanted.c_str() : path.c_str(), RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		auto reason = LoaderError();

@@ -25,7 +25,7 @@ public:
 	std::string LibraryPath();
 
 private:
-	ArrowRuntime() = default;
+	ArrowRuntime();
 	const ArrowFiles *Open(const std::string &library, std::string &why_not);
 
 	std::mutex lock;

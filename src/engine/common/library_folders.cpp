@@ -16,11 +16,16 @@ static std::string Variable(const char *name) {
 	return value ? value : "";
 }
 
+std::string FolderVariable(const char *name) {
+	auto value = Variable(name);
+	return !value.empty() && value[0] == '/' ? value : "";
+}
+
 std::vector<std::string> SplitFolders(const std::string &list) {
 	std::vector<std::string> result;
 	for (size_t begin = 0; begin < list.size();) {
 		auto end = std::min(list.find(':', begin), list.size());
-		if (end > begin) {
+		if (end > begin && list[begin] == '/') {
 			result.push_back(list.substr(begin, end - begin));
 		}
 		begin = end + 1;
@@ -52,9 +57,9 @@ std::vector<std::string> PackageFolders() {
 	for (auto &folder : SplitFolders(Variable("PYTHONPATH"))) {
 		result.push_back(folder);
 	}
-	std::vector<std::string> roots {Variable("VIRTUAL_ENV"), Variable("CONDA_PREFIX")};
-	if (!Variable("HOME").empty()) {
-		roots.push_back(Variable("HOME") + "/.local");
+	std::vector<std::string> roots {FolderVariable("VIRTUAL_ENV"), FolderVariable("CONDA_PREFIX")};
+	if (!FolderVariable("HOME").empty()) {
+		roots.push_back(FolderVariable("HOME") + "/.local");
 	}
 	roots.emplace_back("/usr/local");
 	roots.emplace_back("/usr");

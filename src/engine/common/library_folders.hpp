@@ -1,7 +1,8 @@
 //===----------------------------------------------------------------------===//
 // engine/common/library_folders.hpp
 //
-// Where shared libraries of other packages may lie: the runtime looks there before the plug-in is open, the plug-in after.
+// Where shared libraries of other packages may lie: the runtime looks there before the plug-in is open, the plug-in after. All of these
+// are absolute paths: what lies in the current folder must not be run by chance.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -10,7 +11,9 @@
 
 namespace vibespatial {
 
-//! The folders of a list such as PATH
+//! The folder that an environment variable names; empty where it is relative
+std::string FolderVariable(const char *name);
+//! The folders of a list such as PATH, without those that are relative
 std::vector<std::string> SplitFolders(const std::string &list);
 //! Where pip puts packages; first the folder that this very process has its modules from
 std::vector<std::string> PackageFolders();

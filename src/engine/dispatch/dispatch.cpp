@@ -52,7 +52,7 @@ Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t 
 	return Decision {ExecutionMode::GPU, count + "not below the threshold of " + std::to_string(threshold), engine};
 }
 
-Dispatch::Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, std::string query)
+Dispatch::Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, QueryText query)
     : mode(mode), begin(Clock::now()), operation(operation) {
 	event.query = std::move(query);
 	event.operator_name = operator_name;

@@ -48,7 +48,7 @@ public:
 	typedef std::chrono::steady_clock Clock;
 
 	//! The time of the operation starts here
-	Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, std::string query);
+	Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, QueryText query);
 	//! Writes the event
 	~Dispatch();
 	Dispatch(const Dispatch &) = delete;

@@ -1,12 +1,18 @@
 #include "engine/dispatch/events.hpp"
 
 #include <chrono>
+#include <pthread.h>
 
 namespace vibespatial {
 
 DispatchLog &DispatchLog::Get() {
 	static auto *log = new DispatchLog(); // queries may still run while the process ends
 	return *log;
+}
+
+DispatchLog::DispatchLog() {
+	// A child that is forked while another thread adds an event would find the lock taken for ever
+	pthread_atfork([] { Get().lock.lock(); }, [] { Get().lock.unlock(); }, [] { Get().lock.unlock(); });
 }
 
 void DispatchLog::Add(DispatchEvent event) {

@@ -13,12 +13,20 @@
 
 namespace vibespatial {
 
+//! The text of a query, and whose it is: who may read the log need not be allowed to read every text in it
+struct QueryText {
+	//! Numbers that this process gave, never twice
+	uint64_t database = 0;
+	uint64_t connection = 0;
+	std::string text;
+};
+
 struct DispatchEvent {
 	//! From 1, without gaps; the log writes it
 	uint64_t sequence = 0;
 	//! Microseconds since 1970; the log writes it
 	int64_t time = 0;
-	std::string query;
+	QueryText query;
 	std::string operator_name;
 	std::string operation;
 	//! auto, cpu or gpu
@@ -52,6 +60,8 @@ public:
 	std::vector<DispatchEvent> Events();
 
 private:
+	DispatchLog();
+
 	std::mutex lock;
 	std::deque<DispatchEvent> events;
 	uint64_t last = 0;

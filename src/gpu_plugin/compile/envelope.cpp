@@ -2,6 +2,7 @@
 
 #include "gpu_plugin/compile/sha256.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace vibespatial {
@@ -35,6 +36,16 @@ std::string KernelKey::Text() const {
 
 std::string KernelKey::FileName() const {
 	return name + "-sm" + std::to_string(capability) + "-" + Sha256::HexOf(Text()).substr(0, 24) + ".kernel";
+}
+
+bool BeginsAsKernel(const std::string &bytes) {
+	return std::memcmp(bytes.data(), MAGIC, std::min(bytes.size(), KERNEL_MARK_SIZE)) == 0;
+}
+
+bool WasKernelOf(const std::string &bytes, const KernelKey &key) {
+	const auto text = key.Text();
+	return BeginsAsKernel(bytes) ||
+	       (bytes.size() >= sizeof(Header) + text.size() && bytes.compare(sizeof(Header), text.size(), text) == 0);
 }
 
 std::string SealKernel(const KernelKey &key, const std::string &payload) {

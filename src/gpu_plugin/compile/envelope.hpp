@@ -28,6 +28,13 @@ struct KernelKey {
 	std::string FileName() const;
 };
 
+//! Of what every sealed kernel begins with, in all versions
+constexpr size_t KERNEL_MARK_SIZE = 7;
+//! Whether these bytes are the beginning of a sealed kernel, or all of one that was cut short
+bool BeginsAsKernel(const std::string &bytes);
+//! Whether these bytes were written as a kernel of that key, even if they are damaged or cut short now
+bool WasKernelOf(const std::string &bytes, const KernelKey &key);
+
 //! Header, key and payload in one
 std::string SealKernel(const KernelKey &key, const std::string &payload);
 //! The payload, when the bytes are whole and made for that key; else false and why

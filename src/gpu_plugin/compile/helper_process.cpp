@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,10 @@ constexpr char MAGIC[4] = {'V', 'K', 'R', '1'};
 constexpr uint64_t LARGEST = 256ull << 20;
 //! Of what the helper printed, kept for the error
 constexpr size_t KEPT_OUTPUT = 2000;
+//! What is below is given to the helper
+constexpr int FIRST_OWN_DESCRIPTOR = 10;
+//! For its end, once it has sent everything, and once it was killed
+constexpr double END_SECONDS = 5;
 
 struct Frame {
 	char magic[4];
@@ -35,10 +40,20 @@ struct Frame {
 //! Both ends; what is left open is closed
 struct Pipe {
 	int ends[2] = {-1, -1};
+	//! Why it could not be made, or 0
+	int problem = 0;
 
+	//! Where the host has closed its descriptors 0 to 2, a new pipe would take their place
 	Pipe() {
-		if (pipe2(ends, O_CLOEXEC) != 0) {
-			ends[0] = ends[1] = -1;
+		int made[2];
+		if (pipe2(made, O_CLOEXEC) != 0) {
+			problem = errno;
+			return;
+		}
+		for (int i = 0; i < 2; i++) {
+			ends[i] = fcntl(made[i], F_DUPFD_CLOEXEC, FIRST_OWN_DESCRIPTOR);
+			problem = ends[i] < 0 ? errno : problem;
+			close(made[i]);
 		}
 	}
 	~Pipe() {
@@ -83,12 +98,94 @@ bool TakeResult(std::string &bytes, HelperResult &result, bool &broken) {
 	return true;
 }
 
-std::string HowItEnded(int status) {
-	if (WIFSIGNALED(status)) {
-		return "the compile helper was ended by signal " + std::to_string(WTERMSIG(status));
+//! A child that the host may reap before us: with a handler that waits for all children, or because it ignores SIGCHLD. Then its
+//! number may be another process's, so a child that is not ours any more is neither killed nor waited for.
+class Child {
+public:
+	explicit Child(pid_t pid) : pid(pid) {
+#ifdef SYS_pidfd_open
+		fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+#endif
 	}
-	return "the compile helper ended with status " + std::to_string(WEXITSTATUS(status));
-}
+	~Child() {
+		// Not waited for where what came of it could not be reported
+		if (!ended) {
+			Kill();
+			WaitFor(END_SECONDS);
+		}
+		if (fd >= 0) {
+			close(fd);
+		}
+	}
+	Child(const Child &) = delete;
+	Child &operator=(const Child &) = delete;
+
+	void Kill() {
+		if (Ended(WNOHANG | WNOWAIT)) {
+			return;
+		}
+#ifdef SYS_pidfd_send_signal
+		if (fd >= 0) {
+			syscall(SYS_pidfd_send_signal, fd, SIGKILL, nullptr, 0);
+			return;
+		}
+#endif
+		kill(pid, SIGKILL);
+	}
+
+	//! False where it has not ended in that time
+	bool WaitFor(double seconds) {
+		using Clock = std::chrono::steady_clock;
+		const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+		while (!Ended(WNOHANG)) {
+			if (Clock::now() >= until) {
+				return false;
+			}
+			// Readable when it ends; without such a descriptor this is a short sleep
+			pollfd wait {fd, POLLIN, 0};
+			poll(&wait, 1, fd >= 0 ? 100 : 5);
+		}
+		return true;
+	}
+
+	std::string HowItEnded() const {
+		if (!is_known) {
+			return "the compile helper ended, and this process was not told how";
+		}
+		if (info.si_code == CLD_EXITED) {
+			return "the compile helper ended with status " + std::to_string(info.si_status);
+		}
+		return "the compile helper was ended by signal " + std::to_string(info.si_status);
+	}
+
+private:
+	bool Ended(int options) {
+		if (ended) {
+			return true;
+		}
+		int got;
+		do {
+			info.si_pid = 0;
+			got = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | options);
+		} while (got < 0 && errno == EINTR);
+		if (got < 0) {
+			ended = true; // somebody else has its status
+			return true;
+		}
+		if (info.si_pid == 0) {
+			return false;
+		}
+		is_known = true;
+		ended = (options & WNOWAIT) == 0;
+		return true;
+	}
+
+	const pid_t pid;
+	int fd = -1;
+	siginfo_t info {};
+	bool ended = false;
+	bool is_known = false;
+};
 
 } // namespace
 
@@ -115,14 +212,17 @@ void RunHelper(const HelperJob &job, const std::function<void(HelperResult &&)> 
 		}
 		left.clear();
 	};
-	Pipe results, output;
-	if (results.ends[0] < 0 || output.ends[0] < 0) {
-		fail_all(std::string("no pipe to the compile helper: ") + std::strerror(errno));
-		return;
+	// The helper ends when its input does, which it does not read otherwise
+	Pipe results, output, input;
+	for (auto *pipe : {&results, &output, &input}) {
+		if (pipe->problem != 0) {
+			fail_all(std::string("no pipe to the compile helper: ") + std::strerror(pipe->problem));
+			return;
+		}
 	}
 
-	std::vector<std::string> words {job.program, "specs",   "--capability", std::to_string(job.capability),
-	                                "--folder",  job.folder};
+	std::vector<std::string> words {job.program, "specs",    "--capability", std::to_string(job.capability),
+	                                "--folder",  job.folder, "--parent",     std::to_string(getpid())};
 	for (auto &folder : job.library_folders) {
 		words.insert(words.end(), {"--library-folder", folder});
 	}
@@ -140,34 +240,31 @@ void RunHelper(const HelperJob &job, const std::function<void(HelperResult &&)> 
 	// Results come on descriptor 3; all that is printed goes into the other pipe
 	posix_spawn_file_actions_t actions;
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, input.ends[0], 0);
 	posix_spawn_file_actions_adddup2(&actions, output.ends[1], 1);
 	posix_spawn_file_actions_adddup2(&actions, output.ends[1], 2);
 	posix_spawn_file_actions_adddup2(&actions, results.ends[1], 3);
 	posix_spawnattr_t attributes;
 	posix_spawnattr_init(&attributes);
 	// A process group of its own, so that a Ctrl-C meant for a query does not end a compile; the helper ends with its parent
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+	// The signals that this thread blocks are not the helper's business
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
 	posix_spawnattr_setpgroup(&attributes, 0);
-	pid_t child = -1;
-	int spawned;
-	if (results.ends[1] == 3) {
-		// dup2 of a descriptor onto itself would keep its close-on-exec flag
-		const int moved = fcntl(results.ends[1], F_DUPFD_CLOEXEC, 10);
-		posix_spawn_file_actions_adddup2(&actions, moved, 3);
-		spawned = posix_spawn(&child, job.program.c_str(), &actions, &attributes, arguments.data(), environ);
-		close(moved);
-	} else {
-		spawned = posix_spawn(&child, job.program.c_str(), &actions, &attributes, arguments.data(), environ);
-	}
+	sigset_t none;
+	sigemptyset(&none);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	pid_t pid = -1;
+	const int spawned = posix_spawn(&pid, job.program.c_str(), &actions, &attributes, arguments.data(), environ);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
 	if (spawned != 0) {
 		fail_all(job.program + " could not be started: " + std::strerror(spawned));
 		return;
 	}
+	Child child(pid);
 	results.CloseWrite();
 	output.CloseWrite();
+	input.CloseRead();
 
 	using Clock = std::chrono::steady_clock;
 	auto heard = Clock::now();
@@ -228,15 +325,16 @@ void RunHelper(const HelperJob &job, const std::function<void(HelperResult &&)> 
 			break;
 		}
 	}
-	if (!left.empty()) {
-		kill(child, SIGKILL);
-	}
-	int status = 0;
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+	input.CloseWrite();
+	const bool by_itself = left.empty() || (results.ends[0] < 0 && !broken);
+	if (!by_itself || !child.WaitFor(END_SECONDS)) {
+		child.Kill();
+		// One that even this does not end is stuck in the kernel: it is not waited for
+		child.WaitFor(END_SECONDS);
 	}
 	if (!left.empty()) {
 		if (why.empty()) {
-			why = HowItEnded(status);
+			why = child.HowItEnded();
 		}
 		if (!printed.empty()) {
 			why += ": " + printed.substr(printed.size() - std::min(printed.size(), KEPT_OUTPUT));

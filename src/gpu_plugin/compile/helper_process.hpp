@@ -3,7 +3,9 @@
 //
 // Specs compile in processes of their own: inside one process NVRTC's front end holds one lock, and what it prints, leaks
 // or crashes on stays outside of the database. The helper (vibespatial-compile) sends each kernel through a pipe as soon
-// as it has it.
+// as it has it. It ends with the process that started it: when its standard input does, by a signal of the system, and when it finds
+// another parent than --parent says. It needs neither /dev nor /proc, and the host may have closed descriptors 0 to 2 and may reap
+// its children.
 //===----------------------------------------------------------------------===//
 #pragma once
 

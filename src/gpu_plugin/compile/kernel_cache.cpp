@@ -79,13 +79,62 @@ bool EndsWith(const std::string &text, const char *end) {
 	return text.size() >= size && text.compare(text.size() - size, size, end) == 0;
 }
 
+bool IsHex(char digit) {
+	return (digit >= '0' && digit <= '9') || (digit >= 'a' && digit <= 'f');
+}
+
+bool IsNumber(const std::string &text) {
+	return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+//! Of KernelKey::FileName(): <name>-sm<number>-<24 hex digits>.kernel
+bool IsKernelName(const std::string &name) {
+	constexpr const char *END = ".kernel";
+	constexpr size_t DIGITS = 24;
+	if (!EndsWith(name, END) || name.size() < DIGITS + std::strlen(END) + 1) {
+		return false;
+	}
+	const size_t digits = name.size() - std::strlen(END) - DIGITS;
+	const auto capability = name.rfind("-sm", digits);
+	return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(digits),
+	                   name.begin() + static_cast<std::ptrdiff_t>(digits + DIGITS), IsHex) &&
+	       name[digits - 1] == '-' && capability != std::string::npos && capability > 0 &&
+	       IsNumber(name.substr(capability + 3, digits - 1 - capability - 3));
+}
+
+//! Of Store(): the name of a kernel, a process, a number, .part
+bool IsPartName(const std::string &name) {
+	constexpr const char *END = ".part";
+	if (!EndsWith(name, END)) {
+		return false;
+	}
+	const auto rest = name.substr(0, name.size() - std::strlen(END));
+	const auto serial = rest.rfind('.');
+	const auto process = serial == std::string::npos || serial == 0 ? serial : rest.rfind('.', serial - 1);
+	return process != std::string::npos && process < serial && IsNumber(rest.substr(serial + 1)) &&
+	       IsNumber(rest.substr(process + 1, serial - process - 1)) && IsKernelName(rest.substr(0, process));
+}
+
+//! Whether the beginning of a file of that name in the folder is a kernel's, as far as it was written
+bool IsKernelContent(int folder, const char *name) {
+	File file(openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+	struct stat info;
+	if (file.fd < 0 || fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
+		return false;
+	}
+	std::string begin;
+	return ReadAll(file.fd, std::min<size_t>(static_cast<size_t>(info.st_size), KERNEL_MARK_SIZE), begin) &&
+	       BeginsAsKernel(begin);
+}
+
 struct Entry {
 	std::string name;
 	uint64_t size;
 	timespec used;
 };
 
-//! The kernels in the folder; unfinished files of processes long gone are removed on the way
+//! The kernels in the folder; unfinished files of processes long gone are removed on the way. Files that are not ours by name and
+//! content are none of our business.
 std::vector<Entry> List(const std::string &folder) {
 	std::vector<Entry> entries;
 	DIR *dir = opendir(folder.c_str());
@@ -99,9 +148,14 @@ std::vector<Entry> List(const std::string &folder) {
 		if (fstatat(dirfd(dir), item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) {
 			continue;
 		}
-		if (EndsWith(name, ".kernel")) {
+		const bool is_kernel = IsKernelName(name);
+		const bool is_old_part = !is_kernel && IsPartName(name) && now - info.st_mtim.tv_sec > 3600;
+		if ((!is_kernel && !is_old_part) || !IsKernelContent(dirfd(dir), item->d_name)) {
+			continue;
+		}
+		if (is_kernel) {
 			entries.push_back(Entry {name, static_cast<uint64_t>(info.st_size), info.st_mtim});
-		} else if (EndsWith(name, ".part") && now - info.st_mtim.tv_sec > 3600) {
+		} else {
 			unlinkat(dirfd(dir), item->d_name, 0);
 		}
 	}
@@ -167,7 +221,7 @@ bool KernelCache::Load(const KernelKey &key, std::string &payload) {
 		return false;
 	}
 	const auto path = folder + "/" + key.FileName();
-	File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+	File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 	if (file.fd < 0) {
 		if (errno != ENOENT) {
 			Note(path + ": " + ErrorText());
@@ -178,12 +232,18 @@ bool KernelCache::Load(const KernelKey &key, std::string &payload) {
 	std::string bytes, error;
 	if (fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
 	    info.st_size > LARGEST_FILE) {
-		error = "is no file of this user";
-	} else if (!ReadAll(file.fd, static_cast<size_t>(info.st_size), bytes)) {
+		Note(path + " is no kernel of this user; it is left alone");
+		return false;
+	}
+	if (!ReadAll(file.fd, static_cast<size_t>(info.st_size), bytes)) {
 		error = "cannot be read: " + ErrorText();
 	} else if (OpenKernel(bytes.data(), bytes.size(), key, payload, error)) {
 		futimens(file.fd, nullptr);
 		return true;
+	}
+	if (!WasKernelOf(bytes, key)) {
+		Note(path + " " + error + "; it is left alone");
+		return false;
 	}
 	// Another process may have put a good one in its place by now: losing that costs a compile, no more
 	unlink(path.c_str());
@@ -197,6 +257,13 @@ void KernelCache::Store(const KernelKey &key, const std::string &payload) {
 	}
 	static std::atomic<uint32_t> serial {0};
 	const auto path = folder + "/" + key.FileName();
+	struct stat there;
+	// Asked twice: another process may remove a kernel in between
+	if (lstat(path.c_str(), &there) == 0 && !IsKernelContent(AT_FDCWD, path.c_str()) &&
+	    lstat(path.c_str(), &there) == 0) {
+		Note(path + " is no kernel; it is left alone");
+		return;
+	}
 	const auto part = path + "." + std::to_string(getpid()) + "." + std::to_string(serial++) + ".part";
 	bool written = false;
 	{

@@ -1,6 +1,7 @@
 #include "gpu_plugin/compile/kernel_pack.hpp"
 
 #include "gpu_plugin/compile/sha256.hpp"
+#include "engine/common/trusted_file.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -42,6 +43,11 @@ KernelPack::~KernelPack() {
 	if (data) {
 		munmap(const_cast<char *>(data), size);
 	}
+}
+
+bool KernelPack::OpenTrusted(const std::string &path_p) {
+	path = path_p;
+	return IsTrustedFile(path, problem) && Open(path);
 }
 
 bool KernelPack::Open(const std::string &path_p) {

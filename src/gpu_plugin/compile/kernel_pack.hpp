@@ -23,6 +23,8 @@ public:
 
 	//! False, with Problem(), when there is none or it is not whole
 	bool Open(const std::string &path);
+	//! The same where the file is trusted (engine/common/trusted_file.hpp)
+	bool OpenTrusted(const std::string &path);
 	const std::string &Problem() const {
 		return problem;
 	}

@@ -2,6 +2,7 @@
 
 #include "gpu_plugin/compile/sha256.hpp"
 #include "engine/common/library_folders.hpp"
+#include "engine/common/trusted_file.hpp"
 
 #include <climits>
 #include <cstdio>
@@ -78,7 +79,12 @@ const char *Libraries::CcclVersion() {
 }
 
 Libraries::Libraries(const GpuOptions &options, bool compile_only)
-    : compile_only(compile_only), folder(options.folder), roots(PackageFolders()), named(options.library_folders) {
+    : compile_only(compile_only), folder(options.folder), roots(PackageFolders()) {
+	for (auto &path : options.library_folders) {
+		if (!path.empty() && path[0] == '/') {
+			named.push_back(path);
+		}
+	}
 	const char *list = std::getenv("VIBESPATIAL_LIBRARY_PATH");
 	for (auto &path : SplitFolders(list ? list : "")) {
 		named.push_back(path);
@@ -96,9 +102,10 @@ std::vector<std::string> Libraries::Folders(const std::vector<std::string> &belo
 		}
 	}
 	for (const char *variable : {"CUDA_HOME", "CUDA_PATH"}) {
-		if (const char *home = std::getenv(variable)) {
-			folders.push_back(std::string(home) + "/lib64");
-			folders.push_back(std::string(home) + "/lib");
+		const auto home = FolderVariable(variable);
+		if (!home.empty()) {
+			folders.push_back(home + "/lib64");
+			folders.push_back(home + "/lib");
 		}
 	}
 	for (auto &cuda : {std::string("/usr/local/cuda-13"), std::string("/usr/local/cuda")}) {
@@ -111,8 +118,20 @@ std::vector<std::string> Libraries::Folders(const std::vector<std::string> &belo
 }
 
 bool Libraries::Open(SharedLibrary &library, const std::string &name, const std::vector<std::string> &folders,
-                     bool system) {
+                     bool system, const char *digest) {
 	std::string failure;
+	// A library runs code as soon as it is opened
+	auto check = [&](const std::string &path) {
+		std::string found;
+		if (!IsTrustedLibrary(path, failure)) {
+			return false;
+		}
+		if (digest && (!FileDigest(path, found) || found != digest)) {
+			failure = path + " is not the one of cuda-cccl " VIBESPATIAL_CCCL_VERSION;
+			return false;
+		}
+		return true;
+	};
 	auto attempt = [&](const std::string &path) {
 		library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 		if (!library.handle) {
@@ -126,11 +145,11 @@ bool Libraries::Open(SharedLibrary &library, const std::string &name, const std:
 	};
 	for (auto &path : folders) {
 		const auto file = Below(path, name);
-		if (Exists(file) && attempt(file)) {
+		if (Exists(file) && check(file) && attempt(file)) {
 			return true;
 		}
 	}
-	if (system && attempt(name)) {
+	if (system && IsSafeForLoader(name, failure) && attempt(name)) {
 		return true;
 	}
 	library.component.detail = failure.empty() ? name + " was not found" : failure;
@@ -209,22 +228,16 @@ SharedLibrary &Libraries::Cccl() {
 			return cccl;
 		}
 		// And with the driver's library, of which compiling uses nothing
+		const auto stand_in = folder + "/no-driver/libcuda.so.1";
+		std::string unused;
 		if (!Driver() &&
-		    (!compile_only || !dlopen((folder + "/no-driver/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL))) {
+		    (!compile_only || !IsTrustedFile(stand_in, unused) || !dlopen(stand_in.c_str(), RTLD_NOW | RTLD_GLOBAL))) {
 			cccl.component.detail = "needs libcuda, the NVIDIA driver";
 			return cccl;
 		}
-		if (!Open(cccl, "libcccl.c.parallel.so", Folders({"cuda/compute/cu13/cccl"}), false)) {
-			cccl.component.detail += hint;
-			return cccl;
-		}
 		// Its interface changes from version to version without a sign: the one this was built with, or none
-		std::string digest;
-		if (!FileDigest(cccl.component.path, digest) || digest != VIBESPATIAL_CCCL_SHA256) {
-			cccl.handle = nullptr;
-			cccl.component.found = false;
-			cccl.component.detail =
-			    cccl.component.path + " is not the one of cuda-cccl " VIBESPATIAL_CCCL_VERSION + hint;
+		if (!Open(cccl, "libcccl.c.parallel.so", Folders({"cuda/compute/cu13/cccl"}), false, VIBESPATIAL_CCCL_SHA256)) {
+			cccl.component.detail += hint;
 			return cccl;
 		}
 		cccl.component.version = VIBESPATIAL_CCCL_VERSION;
@@ -263,11 +276,17 @@ const GpuComponent &Libraries::Helper() {
 		helper.name = "vibespatial-compile";
 		const char *given = std::getenv("VIBESPATIAL_COMPILE_HELPER");
 		helper.path = given && *given ? given : folder + "/vibespatial-compile";
-		helper.found = access(helper.path.c_str(), X_OK) == 0;
+		std::string problem;
+		if (!IsTrustedFile(helper.path, problem)) {
+			helper.detail = problem;
+		} else if (access(helper.path.c_str(), X_OK) != 0) {
+			helper.detail = helper.path + " cannot be run";
+		}
+		helper.found = helper.detail.empty();
 		if (helper.found) {
 			helper.version = VIBESPATIAL_VERSION;
 		} else {
-			helper.detail = helper.path + " is not there or cannot be run; algorithms come from the release pack alone";
+			helper.detail += "; algorithms come from the release pack alone";
 		}
 	}
 	return helper;

@@ -3,7 +3,8 @@
 //
 // Finds and opens the shared libraries of the GPU engine: in folders that were named, beside the plug-in, in pip's
 // folders of nvidia packages, and where the system keeps them. What is found, where, and what to do about what is not,
-// stays visible. That a library is there says nothing about a device.
+// stays visible. That a library is there says nothing about a device. A file is checked before it is opened
+// (engine/common/trusted_file.hpp), and no relative path is searched.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -53,7 +54,9 @@ public:
 	static const char *CcclVersion();
 
 private:
-	bool Open(SharedLibrary &library, const std::string &name, const std::vector<std::string> &folders, bool system);
+	//! `system`: the loader may look for it, too; `digest`: the only file that is taken
+	bool Open(SharedLibrary &library, const std::string &name, const std::vector<std::string> &folders, bool system,
+	          const char *digest = nullptr);
 	std::vector<std::string> Folders(const std::vector<std::string> &below) const;
 
 	std::recursive_mutex lock;

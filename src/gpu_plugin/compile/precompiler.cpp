@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <sched.h>
 #include <sys/sysinfo.h>
 
@@ -59,7 +60,7 @@ Precompiler::Precompiler(const GpuOptions &options_p, Libraries &libraries, Cloc
 		kernel.is_unit = false;
 	}
 	cache = std::make_shared<KernelCache>(options.cache_dir, options.cache_limit);
-	pack.Open(options.folder + "/kernels.pack");
+	pack.OpenTrusted(options.folder + "/kernels.pack");
 }
 
 Precompiler::~Precompiler() {
@@ -109,10 +110,21 @@ void Precompiler::Start(int capability_p) {
 	}
 	capability = capability_p;
 	changed.notify_all();
+	StartThreads();
+}
+
+void Precompiler::StartThreads() {
 	// More than the compilers: what lies on disk must not wait behind them
 	const size_t count = std::min<size_t>(Workers() + 4, kernels.size());
-	while (threads.size() < count) {
-		threads.emplace_back([this] { Worker(); });
+	try {
+		threads.reserve(count);
+		while (threads.size() < count) {
+			threads.emplace_back([this] { Worker(); });
+		}
+	} catch (const std::exception &) {
+		if (threads.empty()) {
+			throw;
+		}
 	}
 }
 
@@ -149,11 +161,8 @@ void Precompiler::Configure(const GpuOptions &new_options) {
 			kernel.missed = false;
 		}
 	}
-	if (capability > 0) {
-		const size_t count = std::min<size_t>(Workers() + 4, kernels.size());
-		while (threads.size() < count) {
-			threads.emplace_back([this] { Worker(); });
-		}
+	if (capability > 0 && refused.empty() && !stopping) {
+		StartThreads();
 	}
 	changed.notify_all();
 }
@@ -364,20 +373,32 @@ void Precompiler::Worker() {
 		for (auto *kernel : work) {
 			Begin(*kernel);
 		}
-		if (!compile) {
-			looking++;
-			LookUp(*work[0], guard);
-			looking--;
-			changed.notify_all();
-			continue;
+		auto &busy = compile ? compiling : looking;
+		busy++;
+		const char *problem = nullptr;
+		try {
+			if (!compile) {
+				LookUp(*work[0], guard);
+			} else if (work[0]->is_unit) {
+				CompileUnits(*work[0], guard);
+			} else {
+				CompileSpecs(work, precompiled_headers, guard);
+			}
+		} catch (const std::bad_alloc &) {
+			problem = "no memory";
+		} catch (...) {
+			problem = "failed";
 		}
-		compiling++;
-		if (work[0]->is_unit) {
-			CompileUnits(*work[0], guard);
-		} else {
-			CompileSpecs(work, precompiled_headers, guard);
+		if (!guard.owns_lock()) {
+			guard.lock();
 		}
-		compiling--;
+		for (auto *kernel : work) {
+			if (problem && kernel->status.state == KernelState::COMPILING) {
+				kernel->status.error = problem; // so short that it needs no memory
+				kernel->status.state = KernelState::FAILED;
+			}
+		}
+		busy--;
 		changed.notify_all();
 	}
 }
@@ -409,6 +430,7 @@ void Precompiler::Finish(Kernel &kernel, const std::string &payload, const char 
 		loader(kernel.status.name, kernel.is_unit, payload);
 	} catch (const std::exception &exception) {
 		error = exception.what();
+		error = error.empty() ? "not loaded" : error;
 	}
 	std::lock_guard<std::mutex> guard(lock);
 	loading--;

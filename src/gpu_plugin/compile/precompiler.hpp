@@ -71,6 +71,8 @@ private:
 		bool missed = false;
 	};
 
+	//! With the lock: as many as there is work for, or as many as the system allows; throws where that is none
+	void StartThreads();
 	void Worker();
 	//! With the lock: the kernel to look up next, or those to compile next; empty when there is nothing to do now
 	std::vector<Kernel *> Next(bool &compile, bool &precompiled_headers);

@@ -3,8 +3,10 @@
 #include "gpu_plugin/device/check.hpp"
 #include "gpu_plugin/device/load_functions.hpp"
 #include "gpu_plugin/compile/device_loss.hpp"
+#include "gpu_plugin/compile/temporary_variable.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <future>
@@ -27,34 +29,14 @@ constexpr double SHARE_OF_FREE = 0.9;
 //! How long the end of the process waits for a thread, which may be stuck in a driver that was shut down already
 constexpr double EXIT_SECONDS = 1;
 
-//! Makes the context with two hardware queues, unless the user has set their number: the driver takes about 8 ms for each of the
-//! default eight. It reads the number from the environment only, so the variable is set while the context is made.
-class FewQueues {
-public:
-	FewQueues() {
-		if (!std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) {
-			putenv(variable);
-		}
-	}
-	~FewQueues() {
-		// Renamed: unsetenv() would move entries that other threads may be reading
-		variable[0] = '_';
-	}
-	FewQueues(const FewQueues &) = delete;
-	FewQueues &operator=(const FewQueues &) = delete;
-
-private:
-	static char variable[];
-};
-char FewQueues::variable[] = "CUDA_DEVICE_MAX_CONNECTIONS=2";
-
-CudaEngine *current = nullptr;
+std::atomic<CudaEngine *> current {nullptr};
 pid_t owner = 0;
 
 //! Not in a forked child, which has none of the threads
 void ShutdownAtExit() {
-	if (getpid() == owner) {
-		current->Shutdown();
+	auto *engine = current.load();
+	if (engine && getpid() == owner) {
+		engine->Shutdown();
 	}
 }
 
@@ -66,14 +48,20 @@ CudaEngine::CudaEngine(const GpuOptions &options)
                                         .count()),
       libraries(options), precompiler(options, libraries, epoch), options(options), primitives(libraries),
       streams(std::make_unique<StreamPool>()), resident(options.resident_limit) {
-	current = this;
 	owner = getpid();
 	std::atexit(ShutdownAtExit);
 	coming_up = BackgroundThread([this] {
-		BringUp();
+		try {
+			BringUp();
+		} catch (const std::exception &exception) {
+			streams->Blocks().DropPrepared();
+			SetAbsent(GpuDevice(), exception.what());
+		}
 		// Registered again, to run before what CUDA's libraries have registered since
 		std::atexit(ShutdownAtExit);
 	});
+	// Not before: one that could not be made is not shut down
+	current = this;
 }
 
 void CudaEngine::Shutdown() {
@@ -141,6 +129,18 @@ std::vector<GpuStep> CudaEngine::Steps() {
 	return rows;
 }
 
+void CudaEngine::SetAbsent(GpuDevice found, const std::string &why) {
+	found.present = false;
+	found.error = why;
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		device = found;
+		state = State::ABSENT;
+	}
+	changed.notify_all();
+	precompiler.Refuse("no GPU: " + why);
+}
+
 void CudaEngine::BringUp() {
 	GpuDevice found;
 	std::future<void> prepared;
@@ -149,15 +149,7 @@ void CudaEngine::BringUp() {
 			prepared.wait();
 			streams->Blocks().DropPrepared();
 		}
-		found.present = false;
-		found.error = why;
-		{
-			std::lock_guard<std::mutex> guard(lock);
-			device = found;
-			state = State::ABSENT;
-		}
-		changed.notify_all();
-		precompiler.Refuse("no GPU: " + why);
+		SetAbsent(found, why);
 	};
 	auto &driver = libraries.Driver();
 	if (!driver) {
@@ -165,8 +157,13 @@ void CudaEngine::BringUp() {
 		return;
 	}
 	// Beside the driver's start
-	prepared = std::async(std::launch::async, [this] { streams->Blocks().Prepare(); });
-	FewQueues few_queues;
+	try {
+		prepared = std::async(std::launch::async, [this] { streams->Blocks().Prepare(); });
+	} catch (const std::exception &) { // NOLINT: it is pinned without that, only later
+	}
+	// Two hardware queues, unless the user has set their number: the driver takes about 8 ms for each of the default eight, and reads
+	// the number from the environment only
+	TemporaryVariable few_queues("CUDA_DEVICE_MAX_CONNECTIONS", "2");
 	auto begin = Clock::now();
 	int count = 0;
 	auto status = cudaGetDeviceCount(&count);
@@ -230,7 +227,9 @@ void CudaEngine::BringUp() {
 		}
 		// Before kernels are loaded, which would wait for it in the driver
 		begin = Clock::now();
-		prepared.wait();
+		if (prepared.valid()) {
+			prepared.wait();
+		}
 		streams->Blocks().PinPrepared();
 		found.memory_ms = EndStep("start", "pinned memory", begin);
 		precompiler.SetLoader([this](const std::string &name, bool is_unit, const std::string &payload) {
@@ -251,8 +250,11 @@ void CudaEngine::BringUp() {
 		device.error.clear();
 		state = State::UP;
 	}
-	loading_ahead = BackgroundThread([this] { LoadAhead(); });
 	changed.notify_all();
+	try {
+		loading_ahead = BackgroundThread([this] { LoadAhead(); });
+	} catch (const std::exception &) { // NOLINT: functions are loaded when they are launched
+	}
 }
 
 void CudaEngine::MakeMemory() {

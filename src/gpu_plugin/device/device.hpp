@@ -82,6 +82,7 @@ private:
 	int64_t MicrosOf(std::chrono::steady_clock::time_point at) const;
 
 	void BringUp();
+	void SetAbsent(GpuDevice found, const std::string &why);
 	//! Loads the payload of a kernel onto the device
 	void Load(const std::string &name, bool is_unit, const std::string &payload);
 	//! Loads the functions of kernels ahead of their first launch, until there is work: the driver does one thing at a time, and work

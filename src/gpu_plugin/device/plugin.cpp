@@ -10,7 +10,7 @@ vibespatial_open_engine(const char *interface_version, const vibespatial::GpuOpt
 		*error = "the GPU plug-in is of another version than the extension (" VIBESPATIAL_ENGINE_INTERFACE ")";
 		return nullptr;
 	}
-	static std::string problem;
+	static auto &problem = *new std::string();
 	try {
 		// One for the process, never destroyed: its threads may outlive every database
 		static auto *engine = new vibespatial::CudaEngine(*options);

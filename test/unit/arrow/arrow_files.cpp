@@ -1,6 +1,7 @@
 #include "catch.hpp"
 
 #include "engine/arrow/arrow_files.hpp"
+#include "engine/arrow/version.hpp"
 
 #include <arrow/api.h>
 #include <arrow/array/array_run_end.h>
@@ -14,7 +15,7 @@
 #include <cstring>
 #include <thread>
 
-extern "C" const vibespatial::ArrowFiles *vibespatial_open_arrow(uint32_t interface_version, const char **why_not);
+extern "C" const vibespatial::ArrowFiles *vibespatial_open_arrow(const char *interface_version, const char **why_not);
 
 using namespace vibespatial;
 
@@ -339,8 +340,8 @@ TEST_CASE("arrow plug-in: counts of nulls are counted", "[arrow]") {
 
 TEST_CASE("arrow plug-in: errors are text", "[arrow]") {
 	const char *why_not = nullptr;
-	CHECK(!vibespatial_open_arrow(VIBESPATIAL_ARROW_INTERFACE + 1, &why_not));
-	CHECK(std::string(why_not).find("different versions of vibespatial") != std::string::npos);
+	CHECK(!vibespatial_open_arrow(VIBESPATIAL_ARROW_INTERFACE "x", &why_not));
+	CHECK(std::string(why_not).find("of another version than the extension") != std::string::npos);
 
 	std::string error;
 	CHECK(!Open("", error));

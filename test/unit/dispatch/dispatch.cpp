@@ -56,8 +56,8 @@ static DispatchEvent LastEvent() {
 TEST_CASE("A dispatch leaves one event that says what became of the work", "[dispatch]") {
 	const auto before = DispatchLog::Get().Events().size();
 	{
-		Dispatch undecided(Operation::KNN, ExecutionMode::GPU, "TEST", "SELECT 1");
-		Dispatch cpu(Operation::KNN, ExecutionMode::CPU, "TEST", "SELECT 1");
+		Dispatch undecided(Operation::KNN, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 1"});
+		Dispatch cpu(Operation::KNN, ExecutionMode::CPU, "TEST", {1, 2, "SELECT 1"});
 		cpu.Decide(5, -1);
 		CHECK(cpu.Describe() == "cpu (vibe_execution_mode is cpu)");
 	}
@@ -67,7 +67,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	times.kernel_ms = 2;
 	times.bytes_to_device = 10;
 	{
-		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", "SELECT 2");
+		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 2"});
 		dispatch.Decide(5, -1);
 		CHECK(dispatch.OnGpu());
 		CHECK_THROWS_AS(dispatch.Engine(), GpuError);
@@ -81,7 +81,8 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	}
 	CHECK(DispatchLog::Get().Events().size() == before + 1);
 	auto event = LastEvent();
-	CHECK(event.query == "SELECT 2");
+	CHECK(event.query.text == "SELECT 2");
+	CHECK(event.query.connection == 2);
 	CHECK(event.operation == "knn");
 	CHECK(event.selected == "gpu");
 	CHECK(event.actual == "gpu");
@@ -93,7 +94,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	                      "4 rows decided by the CPU");
 
 	{
-		Dispatch dispatch(Operation::JOIN_POINTS, ExecutionMode::GPU, "TEST", "SELECT 3");
+		Dispatch dispatch(Operation::JOIN_POINTS, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 3"});
 		dispatch.Decide(5, -1);
 		dispatch.DecideAgain(Operation::JOIN_SHAPES, 5, -1);
 		CHECK_FALSE(dispatch.Fail("the device is gone")); // mode gpu: the caller throws
@@ -106,7 +107,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	CHECK(event.reason == "the device is gone");
 
 	{
-		Dispatch dispatch(Operation::UNION_AGG, ExecutionMode::GPU, "TEST", "SELECT 4");
+		Dispatch dispatch(Operation::UNION_AGG, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 4"});
 		dispatch.Decide(5, -1);
 		dispatch.RunOutOfMemory("no room");
 		CHECK_FALSE(dispatch.OnGpu());
@@ -114,7 +115,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	}
 	CHECK(LastEvent().fallback);
 	{
-		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", "SELECT 5");
+		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 5"});
 		dispatch.Decide(5, -1);
 		dispatch.KeepOnCpu("lines are not for it");
 		CHECK(dispatch.Describe() == "cpu (lines are not for it)");
@@ -123,7 +124,7 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	CHECK_FALSE(LastEvent().fallback);
 	{
 		// A decision that was made for several
-		Dispatch dispatch(Operation::BOX_INDEX, ExecutionMode::GPU, "TEST", "SELECT 6");
+		Dispatch dispatch(Operation::BOX_INDEX, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 6"});
 		dispatch.SetDecision(Decision {ExecutionMode::GPU, "as the others", nullptr});
 		dispatch.CountPieces(0, 0);
 		dispatch.SetTime(7);

@@ -2,6 +2,12 @@
 
 #include "engine/dispatch/events.hpp"
 
+#include <atomic>
+#include <csignal>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
 using vibespatial::DispatchEvent;
 using vibespatial::DispatchLog;
 
@@ -23,4 +29,28 @@ TEST_CASE("The log keeps the last events, numbered without gaps", "[events]") {
 		CHECK(events[i].sequence == events[i - 1].sequence + 1);
 		CHECK(events[i].time >= events[i - 1].time - 1000000);
 	}
+}
+
+TEST_CASE("A child that is forked while another thread writes the log can write it", "[events]") {
+	std::atomic<bool> stop {false};
+	std::thread writer([&] {
+		while (!stop) {
+			DispatchLog::Get().Add(DispatchEvent());
+		}
+	});
+	int good = 0;
+	for (int i = 0; i < 50; i++) {
+		const auto child = fork();
+		if (child == 0) {
+			alarm(10); // a child that waits for a lock for ever
+			DispatchLog::Get().Add(DispatchEvent());
+			_exit(DispatchLog::Get().Events().empty() ? 1 : 0);
+		}
+		int status = 0;
+		waitpid(child, &status, 0);
+		good += WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	}
+	stop = true;
+	writer.join();
+	CHECK(good == 50);
 }

@@ -258,6 +258,52 @@ TEST_CASE("Beyond the limit, what was not used for longest goes", "[gpu][kernel_
 	REQUIRE_FALSE(cache.Load(KeyOf("k1"), found));
 }
 
+TEST_CASE("Files of others in the folder are left alone", "[gpu][kernel_cache]") {
+	TemporaryFolder folder;
+	const auto name = KeyOf("one").FileName();
+	const std::vector<std::string> others {"movie.part", "movie.kernel", ".part", ".kernel", "linux-sm90.kernel",
+	                                       "one-sm90-0123456789abcdef01234567.part",
+	                                       // Ours by name, not by content
+	                                       KeyOf("two").FileName(), name + ".12.3.part",
+	                                       // Ours by content, not by name
+	                                       "x" + name + "x", name + ".part", name + ".12.part", name + ".12.x.part"};
+	KernelCache source(folder.path, LARGE);
+	source.Store(KeyOf("one"), "payload");
+	const auto sealed = ReadFile(folder.path + "/" + name);
+	const std::string old_part = folder.path + "/" + name + ".12.4.part", cut = folder.path + "/" + name + ".12.5.part";
+	WriteFile(old_part, sealed.substr(0, 30));
+	WriteFile(cut, "");
+	for (auto &other : others) {
+		const bool by_content = other.find(name) != std::string::npos && other != name + ".12.3.part";
+		WriteFile(folder.path + "/" + other, by_content ? sealed : "a film of somebody's holidays");
+	}
+	// All of them are old
+	const timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+	for (auto &path : {old_part, cut}) {
+		REQUIRE(utimensat(AT_FDCWD, path.c_str(), long_ago, 0) == 0);
+	}
+	for (auto &other : others) {
+		REQUIRE(utimensat(AT_FDCWD, (folder.path + "/" + other).c_str(), long_ago, 0) == 0);
+	}
+	// So small a limit that every kernel goes
+	KernelCache cache(folder.path, 1);
+	REQUIRE(cache.Measure().files == 1);
+	std::string found;
+	REQUIRE_FALSE(cache.Load(KeyOf("two"), found));
+	REQUIRE(cache.Problem().find("left alone") != std::string::npos);
+	cache.Store(KeyOf("two"), "payload");
+	cache.Store(KeyOf("three"), "payload");
+	for (auto &other : others) {
+		INFO(other);
+		CHECK(FileExists(folder.path + "/" + other));
+	}
+	CHECK(ReadFile(folder.path + "/" + KeyOf("two").FileName()) == "a film of somebody's holidays");
+	// What processes that are gone left behind is ours
+	CHECK_FALSE(FileExists(old_part));
+	CHECK_FALSE(FileExists(cut));
+	CHECK_FALSE(FileExists(folder.path + "/" + name));
+}
+
 TEST_CASE("Ten processes use one cache at once", "[gpu][kernel_cache]") {
 	TemporaryFolder folder;
 	std::vector<pid_t> children;

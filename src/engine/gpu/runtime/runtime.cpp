@@ -1,6 +1,7 @@
 #include "engine/gpu/runtime/runtime.hpp"
 
 #include "engine/common/library_folders.hpp"
+#include "engine/common/trusted_file.hpp"
 #include "engine/gpu/interface/version.hpp"
 
 #include <dlfcn.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <system_error>
 #include <thread>
 
 namespace vibespatial {
@@ -74,12 +74,13 @@ std::string FindLibrary(const Library &library, const std::string &folder, const
 	for (auto &package : packages) {
 		candidates.push_back(package + "/" + library.package + "/lib64");
 	}
-	if (!Variable("CONDA_PREFIX").empty()) {
-		candidates.push_back(Variable("CONDA_PREFIX") + "/lib");
+	if (!FolderVariable("CONDA_PREFIX").empty()) {
+		candidates.push_back(FolderVariable("CONDA_PREFIX") + "/lib");
 	}
+	std::string unused;
 	for (auto &candidate : candidates) {
 		auto path = candidate + "/" + library.name;
-		if (Exists(path)) {
+		if (Exists(path) && IsTrustedLibrary(path, unused)) {
 			return path;
 		}
 	}
@@ -163,8 +164,18 @@ void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
 		std::atexit([] { Get().AtExit(); });
 	}
 	try {
-		std::thread([this] { Open(); }).detach();
-	} catch (const std::system_error &error) {
+		std::thread([this] {
+			try {
+				Open();
+			} catch (...) {
+				// Not even memory for a reason. This text needs none.
+				std::lock_guard<std::mutex> held(lock);
+				phase = IfOpen() ? Phase::OPEN : Phase::FAILED;
+				failure = "out of memory";
+				changed.notify_all();
+			}
+		}).detach();
+	} catch (const std::exception &error) {
 		phase = Phase::FAILED;
 		failure = std::string("no thread could be started to open the GPU engine: ") + error.what();
 	}
@@ -231,9 +242,9 @@ void GpuRuntime::Open() {
 	bool is_new = false;
 	{
 		std::lock_guard<std::mutex> guard(lock);
-		phase = opened ? Phase::OPEN : Phase::FAILED;
-		failure = error;
 		engine.store(opened, std::memory_order_release);
+		phase = opened ? Phase::OPEN : Phase::FAILED;
+		failure.swap(error);
 		granted.swap(wishes);
 		is_new = version != options_version;
 		used = options;
@@ -266,12 +277,23 @@ GpuEngine *GpuRuntime::OpenPlugin(const GpuOptions &given, std::string &error) {
 	for (auto &folder : SplitFolders(Variable("VIBESPATIAL_LIBRARY_PATH"))) {
 		used.library_folders.push_back(folder);
 	}
+	if (!IsTrustedFile(path, error)) {
+		error = "the GPU plug-in is not used: " + error;
+		return nullptr;
+	}
+	if (!FileContains(path, VIBESPATIAL_ENGINE_INTERFACE)) {
+		error = path + " is no GPU plug-in of vibespatial, or was built with another interface than the extension (" +
+		        VIBESPATIAL_ENGINE_INTERFACE + "): install both from the same package";
+		return nullptr;
+	}
 	// By full path, so that the loader knows them by name when the plug-in asks
 	auto packages = PackageFolders();
 	for (auto &library : LIBRARIES) {
 		auto found = FindLibrary(library, used.folder, given, packages);
 		if (!found.empty()) {
 			dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
+		} else if (!IsSafeForLoader(library.name, error)) {
+			return nullptr;
 		}
 	}
 	dlerror();
