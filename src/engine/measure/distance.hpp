@@ -15,4 +15,9 @@ namespace vibespatial {
 //! leave the range of doubles.
 bool PointWkbDistance(const vibe::Vec2 &point, const uint8_t *wkb, size_t size, double &distance);
 
+// As those of vibe, but a search among many pairs of edges can be stopped
+
+double ShapeDistance(const vibe::ShapeView &a, const vibe::ShapeView &b, double limit);
+double ShapeDistanceWithin(const vibe::ShapeView &a, const vibe::ShapeView &b, double bound);
+
 } // namespace vibespatial

@@ -9,10 +9,10 @@
 #include "vibe/relate.h"
 
 #include <string>
-#include <vector>
 
 namespace vibespatial {
 
+//! Clearing it is how the core tells that it goes on: that polls
 template <class T>
 class GrowingArray {
 public:
@@ -29,15 +29,28 @@ public:
 		return items[i];
 	}
 	void Clear() {
+		poll(items.size() + 1);
 		items.clear();
 	}
 	void Resize(uint32_t n) {
+		poll(n + 1);
 		items.resize(n);
 	}
 
 private:
-	std::vector<T> items;
+	CountedVector<T> items;
+	Poll poll;
 };
+
+//! What the core sorts can be stopped
+template <class T, class LESS>
+void Sort(GrowingArray<T> &items, uint32_t begin, uint32_t end, const LESS &less) {
+	Poll poll;
+	vibe::Sort(items, begin, end, [&](const T &a, const T &b) {
+		poll();
+		return less(a, b);
+	});
+}
 
 //! One thread's memory for relate
 using RelateScratch = vibe::RelateWork<GrowingArray>;
