@@ -1,10 +1,7 @@
 #include "engine/measure/distance.hpp"
 
 #include "geometry/wkb_visit.hpp"
-#include "geometry/work_scope.hpp"
 #include "vibe/measure.h"
-
-#include <algorithm>
 
 namespace vibespatial {
 
@@ -97,50 +94,6 @@ bool PointWkbDistance(const Vec2 &point, const uint8_t *wkb, size_t size, double
 	}
 	distance = vibe::Sqrt(parts.best);
 	return true;
-}
-
-namespace {
-
-//! As one thread after the other would search, each from the best of those before
-template <class METRIC>
-void Search(vibe::DistanceSearch<METRIC> &search, const vibe::ShapeView &a, const vibe::ShapeView &b) {
-	constexpr uint64_t PAIRS = uint64_t(1) << 24;
-	constexpr uint64_t LEAST_ITEMS = 64;
-	const auto items = [](const vibe::ShapeView &s) { return uint64_t(s.vertex_count) + s.point_count; };
-	const auto few = std::min(items(a), items(b)), many = std::max(items(a), items(b));
-	const auto lanes = std::max<uint64_t>(1, std::min(few * many / PAIRS, few / LEAST_ITEMS));
-	for (uint64_t lane = 0; lane < lanes; lane++) {
-		vibe::distance_detail::Search(search, a, b, vibe::Lane {uint32_t(lane), uint32_t(lanes)});
-		if (search.touching || (search.limit >= 0 && METRIC::Distance(search.best) <= search.limit)) {
-			return;
-		}
-		PollCall(many);
-	}
-}
-
-//! The distance of two shapes from a search that begins with a bound
-double Distance(const vibe::ShapeView &a, const vibe::ShapeView &b, double bound, double limit) {
-	vibe::DistanceSearch<vibe::SquareMetric> search {vibe::distance_detail::FirstBound(bound), limit, false};
-	Search(search, a, b);
-	if (search.touching) {
-		return 0.0;
-	}
-	if (search.best > vibe::SquareMetric::MIN && search.best < vibe::SquareMetric::MAX) {
-		return vibe::Sqrt(search.best);
-	}
-	vibe::DistanceSearch<vibe::LinearMetric> again {vibe::Infinity(), limit, false};
-	Search(again, a, b);
-	return vibe::distance_detail::AtLeast(again);
-}
-
-} // namespace
-
-double ShapeDistance(const vibe::ShapeView &a, const vibe::ShapeView &b, double limit) {
-	return Distance(a, b, limit, limit);
-}
-
-double ShapeDistanceWithin(const vibe::ShapeView &a, const vibe::ShapeView &b, double bound) {
-	return Distance(a, b, bound, -1.0);
 }
 
 } // namespace vibespatial

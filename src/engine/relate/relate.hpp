@@ -9,6 +9,7 @@
 #include "vibe/relate.h"
 
 #include <string>
+#include <type_traits>
 
 namespace vibespatial {
 
@@ -29,15 +30,22 @@ public:
 		return items[i];
 	}
 	void Clear() {
-		poll(items.size() + 1);
+		PollAfter(items.size());
 		items.clear();
 	}
 	void Resize(uint32_t n) {
-		poll(n + 1);
+		PollAfter(n);
 		items.resize(n);
 	}
 
 private:
+	//! Edges near a run of others, the contacts of a node, the flags of elements: every long loop of the core begins with one of them
+	void PollAfter(size_t count) {
+		if constexpr (std::is_same<T, vibe::NearEdge>::value || std::is_integral<T>::value) {
+			poll(count + 1);
+		}
+	}
+
 	CountedVector<T> items;
 	Poll poll;
 };
@@ -45,6 +53,11 @@ private:
 //! What the core sorts can be stopped
 template <class T, class LESS>
 void Sort(GrowingArray<T> &items, uint32_t begin, uint32_t end, const LESS &less) {
+	constexpr uint32_t FEW = 4096;
+	if (end - begin < FEW) {
+		vibe::Sort<GrowingArray<T>, LESS>(items, begin, end, less);
+		return;
+	}
 	Poll poll;
 	vibe::Sort(items, begin, end, [&](const T &a, const T &b) {
 		poll();
