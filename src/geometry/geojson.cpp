@@ -59,7 +59,7 @@ private:
 			Fail("it is a " + std::string(name->text, name->length) + "; give the \"geometry\" member of a feature");
 		}
 		constexpr size_t SHOWN = 40;
-		Fail("unknown type \"" + std::string(name->text, std::min(name->length, SHOWN)) + "\"");
+		Fail("unknown type \"" + std::string(name->text, std::min<size_t>(name->length, SHOWN)) + "\"");
 	}
 
 	const JsonValue &ArrayMember(const JsonValue &object, const char *name) const {
@@ -142,6 +142,7 @@ private:
 		if (axis < 2) {
 			FailPosition();
 		}
+		poll();
 		has_z |= axis > 2;
 		batch.AddVertex(axes[0], axes[1], axes[2], 0);
 	}
@@ -168,6 +169,7 @@ private:
 	const JsonTree &tree;
 	GeometryBatch &batch;
 	bool has_z = false;
+	Poll poll;
 };
 
 } // namespace
@@ -262,6 +264,8 @@ private:
 	}
 
 	void Position(uint32_t i) {
+		poll();
+		held.Reach(out.capacity());
 		out.push_back('[');
 		Number(batch.x[i]);
 		out.push_back(',');
@@ -304,6 +308,8 @@ private:
 	uint32_t node;
 	uint32_t part;
 	std::string out;
+	HeldMemory held;
+	Poll poll;
 };
 
 } // namespace

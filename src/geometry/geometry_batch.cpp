@@ -82,7 +82,7 @@ void GeometryBatch::AddUnsetAxes(size_t vertices) {
 	}
 }
 
-static void Scatter(std::vector<double> &column, size_t begin, uint32_t count, const uint8_t *coords, size_t stride) {
+static void Scatter(CountedVector<double> &column, size_t begin, uint32_t count, const uint8_t *coords, size_t stride) {
 	column.resize(begin + count);
 	auto out = column.data() + begin;
 	for (uint32_t i = 0; i < count; i++) {

@@ -5,11 +5,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "geometry/work_scope.hpp"
 #include "vibe/views.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace vibespatial {
 
@@ -34,24 +34,24 @@ enum VertexBits : uint8_t { VERTEX_XY = 0, VERTEX_Z = 1, VERTEX_M = 2 };
 //! NULL rows have no nodes; EMPTY rows have a node and no vertices.
 struct GeometryBatch {
 	// rows
-	std::vector<uint8_t> valid;       // 0 = NULL
-	std::vector<GeometryType> type;   // INVALID for NULL
-	std::vector<uint8_t> vertex_type; // VertexBits
-	std::vector<uint32_t> row_node {0};
-	std::vector<uint32_t> row_part {0};
+	CountedVector<uint8_t> valid;       // 0 = NULL
+	CountedVector<GeometryType> type;   // INVALID for NULL
+	CountedVector<uint8_t> vertex_type; // VertexBits
+	CountedVector<uint32_t> row_node {0};
+	CountedVector<uint32_t> row_part {0};
 	// nodes
-	std::vector<GeometryType> node_type;
-	std::vector<uint32_t> node_children; // number of direct children; 0 for leaves
+	CountedVector<GeometryType> node_type;
+	CountedVector<uint32_t> node_children; // number of direct children; 0 for leaves
 	// parts
-	std::vector<uint8_t> part_family; // vibe::Family
-	std::vector<uint32_t> part_ring {0};
+	CountedVector<uint8_t> part_family; // vibe::Family
+	CountedVector<uint32_t> part_ring {0};
 	// rings
-	std::vector<uint32_t> ring_start {0};
+	CountedVector<uint32_t> ring_start {0};
 	// vertices; z and m are empty, or as long as x, with NaN for rows that have none
-	std::vector<double> x;
-	std::vector<double> y;
-	std::vector<double> z;
-	std::vector<double> m;
+	CountedVector<double> x;
+	CountedVector<double> y;
+	CountedVector<double> z;
+	CountedVector<double> m;
 
 	size_t RowCount() const {
 		return valid.size();

@@ -24,7 +24,7 @@ int HexDigit(char c) {
 
 class JsonParser {
 public:
-	JsonParser(const char *text, size_t size, std::vector<JsonValue> &values)
+	JsonParser(const char *text, size_t size, CountedVector<JsonValue> &values)
 	    : begin(text), pos(text), end(text + size), values(values) {
 	}
 
@@ -103,7 +103,8 @@ private:
 	}
 
 	size_t Append(JsonKind kind) {
-		values.push_back(JsonValue {kind, 0, 0, 0, nullptr, 0});
+		poll();
+		values.push_back(JsonValue {kind, 0, 0, 0, {0}});
 		return values.size() - 1;
 	}
 
@@ -121,7 +122,7 @@ private:
 		};
 		const auto finish = [&]() {
 			values[parent].text = first;
-			values[parent].length = pos - first;
+			values[parent].length = static_cast<uint32_t>(pos - first);
 		};
 		pos++;
 		SkipSpace();
@@ -173,7 +174,7 @@ private:
 		}
 		auto &value = values[Append(JsonKind::STRING)];
 		value.text = first;
-		value.length = pos - first;
+		value.length = static_cast<uint32_t>(pos - first);
 		pos++;
 	}
 
@@ -270,7 +271,8 @@ private:
 	const char *begin;
 	const char *pos;
 	const char *end;
-	std::vector<JsonValue> &values;
+	CountedVector<JsonValue> &values;
+	Poll poll;
 };
 
 } // namespace

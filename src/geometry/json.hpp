@@ -5,10 +5,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "geometry/work_scope.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace vibespatial {
 
@@ -20,11 +21,14 @@ struct JsonValue {
 	uint32_t count;
 	//! The sibling after this one; 0 = none. The first child of a value is the value after it.
 	uint32_t next;
-	//! Of a number
-	double number;
-	//! Of a string: its place in the text, between the quotes; of an object or array: all of it
-	const char *text;
-	size_t length;
+	//! Of a string: the bytes between the quotes; of an object or array: all of it
+	uint32_t length;
+	union {
+		//! Of a number
+		double number;
+		//! Where `length` begins in the text
+		const char *text;
+	};
 };
 
 //! The values in the order they are written, the root first. Strings point into the text, which must outlive it.
@@ -54,7 +58,7 @@ public:
 	static std::string Text(const JsonValue &string);
 
 private:
-	std::vector<JsonValue> values;
+	CountedVector<JsonValue> values;
 };
 
 } // namespace vibespatial

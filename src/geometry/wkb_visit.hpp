@@ -7,6 +7,8 @@
 #pragma once
 
 #include "geometry/wkb.hpp"
+#include "geometry/work_scope.hpp"
+
 #include <cstring>
 
 namespace vibespatial {
@@ -103,6 +105,10 @@ private:
 //! preorder; a leaf node is followed by its Part and Ring calls
 template <class WALKER>
 void WalkWkb(const uint8_t *data, size_t size, WALKER &walker) {
+	constexpr size_t LONG = 4096;
+	if (size >= LONG) {
+		PollCall(size / sizeof(vibe::Vec2));
+	}
 	WkbCursor cursor(data, size);
 	vibe::WalkWkb(cursor, walker);
 }

@@ -61,7 +61,7 @@ def test_a_group_too_large_for_memory(limited, name, grouping):
 def test_the_work_on_a_group_is_counted(limited):
     # 28 MB of WKB, which fit; what the union of them takes does not
     query = f"SELECT ST_Area(vibe_union_agg(g)) FROM ({STRIPS.format(300000)})"
-    assert "error" in limited("150MB", query)
+    assert "error" in limited("80MB", query)
     answer = limited("1GB", query)
     assert answer["rows"] == [[300000.0]] and answer["peak"] < 1000
 

@@ -2,6 +2,7 @@
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/support/crs.hpp"
 #include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/query_scope.hpp"
 #include "duckdb/overlay/work.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "engine/shape/edge_set.hpp"
@@ -95,6 +96,10 @@ struct ExtentAggregate {
 	}
 	template <class INPUT, class STATE, class OP>
 	static void Operation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input) {
+		constexpr idx_t LONG = 1 << 16;
+		if (wkb.GetSize() >= LONG) {
+			CancelPoll(Bound(input.input).context)();
+		}
 		vibe::Box box;
 		WithFunctionName(Bound(input.input).name, [&]() { vibespatial::WkbBounds(WkbData(wkb), wkb.GetSize(), box); });
 		state.Add(box);
@@ -282,7 +287,8 @@ struct GeometryAggregate {
 private:
 	template <class FILL>
 	static string_t Make(const AggregateBindData &bind, Vector &result, FILL &&fill) {
-		CancelPoll(bind.context)();
+		QueryScope scope(bind.context);
+		scope.Check();
 		auto scratch = bind.pool->Take();
 		scratch->members.clear();
 		fill(scratch->members);
@@ -292,14 +298,13 @@ private:
 	}
 };
 
-string_t MakeCollection(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result) {
+string_t MakeCollection(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
 	idx_t bytes = 0;
 	for (auto member : scratch.members) {
 		bytes += member.size;
 	}
-	// The collection, and its copy in the result
-	CountedMemory memory(bind.context);
-	memory.Resize(2 * bytes);
+	// The collection, of which there will be a copy in the result
+	CountValue(bytes);
 	return EmitWkb(result, vibespatial::Collect(scratch.members));
 }
 
@@ -310,11 +315,12 @@ string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector 
 
 //! Pair by pair, from the smallest on, so that neither the order of the rows matters nor how they are written: polygons may have
 //! lines and points in common
-string_t MakeIntersection(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result) {
+string_t MakeIntersection(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
 	using vibespatial::WkbSlice;
 	auto &overlay = scratch.overlay;
 	vector<std::pair<uint64_t, WkbSlice>> keyed;
 	for (auto member : scratch.members) {
+		vibespatial::PollCall(member.size);
 		keyed.emplace_back(vibespatial::EdgeHash(member.data, member.size), member);
 	}
 	std::sort(keyed.begin(), keyed.end(), [](const auto &left, const auto &right) {
@@ -337,8 +343,9 @@ string_t MakeIntersection(const AggregateBindData &bind, AggregateScratch &scrat
 	overlay.Add(vibespatial::Overlay::LEFT, members[0]);
 	auto common = vibespatial::WriteWkb(overlay.Run(rule), 0);
 	rule.op = vibespatial::OverlayOp::INTERSECTION;
+	vibespatial::Poll poll;
 	for (idx_t i = 1; i < members.size(); i++) {
-		CancelPoll(bind.context)();
+		poll(common.size() + members[i].size);
 		overlay.Begin();
 		overlay.Add(vibespatial::Overlay::LEFT,
 		            vibespatial::WkbSlice {reinterpret_cast<const uint8_t *>(common.data()), common.size()});

@@ -21,6 +21,7 @@ template <void (*EDIT)(vibespatial::WkbSlice geometry, uint8_t *out)>
 struct ST_Edit {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			CountValue(wkb.GetSize());
 			auto edited = StringVector::EmptyString(result, wkb.GetSize());
 			EDIT(Slice(wkb), reinterpret_cast<uint8_t *>(edited.GetDataWriteable()));
 			edited.Finalize();

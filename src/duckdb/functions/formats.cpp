@@ -11,6 +11,15 @@ namespace {
 struct ST_GeomFromText {
 	//! The geometry as DuckDB's own reader understands the text; false, with its complaint, when it does not
 	static bool TryParse(const string_t &text, Vector &result, string_t &geometry, string &problem) {
+		vibespatial::PollCall(text.GetSize());
+		vibespatial::HeldMemory held;
+		if (text.GetSize() >= vibespatial::LEAST_COUNTED) {
+			// There are no more numbers than what separates them. The reader's array grows to twice its size, beside the old one.
+			const auto numbers = std::count_if(text.GetData(), text.GetData() + text.GetSize(),
+			                                   [](char c) { return c == ' ' || c == ',' || c == '('; });
+			held.Reach(3 * sizeof(double) * UnsafeNumericCast<idx_t>(numbers));
+			CountValue(sizeof(double) * UnsafeNumericCast<idx_t>(numbers));
+		}
 		try {
 			return Geometry::FromString(text, geometry, result, true);
 		} catch (const std::exception &error) {
@@ -86,7 +95,9 @@ struct ST_AsGeoJSON {
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
 			batch.Clear();
 			vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), batch);
-			return StringVector::AddString(result, vibespatial::WriteGeoJson(batch, 0));
+			const auto text = vibespatial::WriteGeoJson(batch, 0);
+			CountValue(text.size());
+			return StringVector::AddString(result, text);
 		});
 	}
 

@@ -124,7 +124,7 @@ struct ST_Distance {
 		if (left_shape.dimension < 0 || right_shape.dimension < 0) {
 			return std::numeric_limits<double>::quiet_NaN();
 		}
-		return vibe::ShapeDistance(left_shape, right_shape, limit);
+		return vibespatial::ShapeDistance(left_shape, right_shape, limit);
 	}
 
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {

@@ -422,6 +422,7 @@ SourceResultType PhysicalKnn::GetDataInternal(ExecutionContext &context, DataChu
                                               OperatorSourceInput &input) const {
 	auto &global = input.global_state.Cast<KnnGlobalSource>();
 	auto &local = input.local_state.Cast<KnnLocalSource>();
+	const QueryScope scope(context.client);
 	return WithFunctionName(FUNCTION, [&] {
 		global.Build();
 		local.Start(context.client, global);

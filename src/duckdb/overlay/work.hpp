@@ -4,7 +4,6 @@
 #pragma once
 
 #include "duckdb.hpp"
-#include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/overlay/dispatch.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/wkb_output.hpp"
@@ -14,8 +13,8 @@
 
 namespace duckdb {
 
-//! The overlays of one thread, one after the other. Large ones run on all threads, with their memory counted by DuckDB, and
-//! unions of many polygons on a device where that was chosen.
+//! The overlays of one thread, one after the other, in the QueryScope of the function that asks for them. Large ones run on all
+//! threads, and unions of many polygons on a device where that was chosen.
 class OverlayWork {
 public:
 	explicit OverlayWork(ClientContext &context) : context(context), overlay(make_uniq<vibespatial::Overlay>()) {
@@ -24,22 +23,17 @@ public:
 	//! Forgets what was added and not run
 	void Begin() {
 		if (IsLarge()) {
-			// Memory that is not counted any more is not kept
+			// So much memory is not kept
 			overlay = make_uniq<vibespatial::Overlay>();
 			output = vibespatial::GeometryBatch();
-			memory.reset();
 		}
 		overlay->Clear();
 		bytes = 0;
-		counted = 0;
 	}
 	//! May throw vibespatial::GeometryError
 	void Add(vibespatial::Overlay::Side side, vibespatial::WkbSlice geometry) {
 		overlay->AddWkb(side, geometry.data, geometry.size);
 		bytes += geometry.size;
-		if (bytes - counted >= LARGE) {
-			Count(overlay->Memory());
-		}
 	}
 	//! Each member of a geometry by itself, so that those that overlap are united
 	void AddMembers(vibespatial::Overlay::Side side, vibespatial::WkbSlice geometry) {
@@ -79,7 +73,6 @@ public:
 		}
 		OverlayDispatch device(context);
 		overlay->UseDevice(&device);
-		Count(overlay->Memory() + bytes * RUN_FACTOR);
 		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
 		return output;
 	}
@@ -96,7 +89,6 @@ public:
 			}
 			return EmitRow(result, Run(vibespatial::OverlayRule {}));
 		}
-		Count(all);
 		string_t made;
 		OverlayDispatch device(context);
 		overlay->UseDevice(&device);
@@ -108,9 +100,9 @@ public:
 					AddMembers(LEFT, geometry);
 				}
 			}
-			Count(overlay->Memory() + bytes * RUN_FACTOR);
 			overlay->Run(vibespatial::OverlayRule {}, parallel, [&](size_t size) {
 				RequireValueSize(size);
+				CountValue(size);
 				made = StringVector::EmptyString(result, size);
 				return data_ptr_cast(made.GetDataWriteable());
 			});
@@ -125,26 +117,11 @@ public:
 	static constexpr idx_t LARGE = 1 << 18;
 
 private:
-	//! Bytes of memory for each of WKB while it runs: the most that was seen of layers of a million vertices whose polygons are
-	//! valid, triangles that cross each other; circles of which little goes have half of it
-	static constexpr idx_t RUN_FACTOR = 8;
-
-	void Count(idx_t size) {
-		CancelPoll(context)();
-		counted = bytes;
-		if (!memory) {
-			memory = make_uniq<CountedMemory>(context);
-		}
-		memory->Resize(size);
-	}
-
 	ClientContext &context;
 	unique_ptr<vibespatial::Overlay> overlay;
 	vibespatial::GeometryBatch output;
-	//! Of WKB since Begin, and when memory was last counted
+	//! Of WKB since Begin
 	idx_t bytes = 0;
-	idx_t counted = 0;
-	unique_ptr<CountedMemory> memory;
 };
 
 } // namespace duckdb

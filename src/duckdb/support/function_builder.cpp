@@ -1,6 +1,7 @@
 #include "duckdb/support/function_builder.hpp"
 
 #include "duckdb/support/crs.hpp"
+#include "duckdb/support/query_scope.hpp"
 
 #include "duckdb/catalog/catalog_entry/scalar_function_catalog_entry.hpp"
 #include "duckdb/parser/parsed_data/create_aggregate_function_info.hpp"
@@ -105,6 +106,11 @@ void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registe
 		function.SetExtraFunctionInfo(Mark());
 		auto execute = ExecuteOf(function);
 		SetExecute(function, [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
+			// An expression that is stored, such as one of an index, may be executed for no client
+			std::optional<QueryScope> scope;
+			if (state.HasContext()) {
+				scope.emplace(state.GetContext());
+			}
 			WithFunctionName(registered_name, [&]() { execute(args, state, result); });
 		});
 		descriptions.push_back(Describe(parameters[i], registered_name));

@@ -7,6 +7,7 @@
 #include "duckdb/execution/executor.hpp"
 #include "duckdb/main/client_context.hpp"
 #include "duckdb/parallel/task_scheduler.hpp"
+#include "duckdb/support/query_scope.hpp"
 #include "engine/common/shared_work.hpp"
 
 #include <chrono>
@@ -42,7 +43,12 @@ public:
 		if (HasExecutor()) {
 			Invite(shared);
 		}
-		shared->Run(work);
+		if (vibespatial::WorkScope::Current()) {
+			shared->Run(work);
+		} else {
+			const QueryScope scope(context);
+			shared->Run(work);
+		}
 	}
 	//! Calls for helpers with a work that others run; waits for nothing
 	void Invite(const std::shared_ptr<vibespatial::SharedWork> &work) {

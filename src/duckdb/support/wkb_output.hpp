@@ -9,6 +9,7 @@
 #include "duckdb/support/compat.hpp"
 #include "geometry/wkb.hpp"
 #include "geometry/wkb_edit.hpp"
+#include "geometry/work_scope.hpp"
 
 #include <cstring>
 
@@ -29,9 +30,19 @@ inline void RequireValueSize(size_t size) {
 	}
 }
 
+//! Memory for a value of a result, which DuckDB does not count: as long as the function runs, its QueryScope does
+inline void CountValue(size_t size) {
+	if (size >= vibespatial::LEAST_COUNTED) {
+		if (auto scope = vibespatial::WorkScope::Current()) {
+			scope->Hold(size);
+		}
+	}
+}
+
 //! A finished WKB as a string of `vector`
 inline string_t EmitWkb(Vector &vector, const std::string &wkb) {
 	RequireValueSize(wkb.size());
+	CountValue(wkb.size());
 	return StringVector::AddStringOrBlob(vector, wkb.data(), wkb.size());
 }
 
@@ -71,6 +82,7 @@ constexpr idx_t WKB_COUNT_SIZE = 4;
 //! The WKB of a geometry as a string of `vector`, filled by `write(WkbOutput)`
 template <class WRITE>
 string_t EmitWkb(Vector &vector, idx_t size, WRITE &&write) {
+	CountValue(size);
 	auto result = StringVector::EmptyString(vector, size);
 	write(WkbOutput(result.GetDataWriteable()));
 	result.Finalize();
@@ -81,6 +93,7 @@ string_t EmitWkb(Vector &vector, idx_t size, WRITE &&write) {
 inline string_t EmitRow(Vector &vector, const vibespatial::GeometryBatch &batch, idx_t row = 0) {
 	const auto size = vibespatial::WkbSize(batch, row);
 	RequireValueSize(size);
+	CountValue(size);
 	auto result = StringVector::EmptyString(vector, size);
 	vibespatial::WriteWkb(batch, row, reinterpret_cast<uint8_t *>(result.GetDataWriteable()));
 	result.Finalize();

@@ -1,22 +1,18 @@
 //===----------------------------------------------------------------------===//
 // engine/common/pages_vector.hpp
 //
-// Vectors for large arrays that come and go: their memory comes from the system and goes back to it at once. The C library
-// would keep what is freed between what is in use. Of what is reserved, only what was written is resident.
+// Vectors for large arrays that come and go: they grow without writing, their memory is counted, and large blocks go back to the
+// system at once (geometry/work_scope.hpp). Of what is reserved, only what was written is resident.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/common/uninitialized.hpp"
-
-#include <sys/mman.h>
+#include "geometry/work_scope.hpp"
 
 namespace vibespatial {
 
 template <class T>
 struct PagesAllocator : UninitializedAllocator<T> {
-	//! Bytes from which on it is so
-	static constexpr size_t LEAST = size_t(1) << 22;
-
 	template <class U>
 	struct rebind { // NOLINT: the name is the standard's
 		using other = PagesAllocator<U>;
@@ -27,21 +23,10 @@ struct PagesAllocator : UninitializedAllocator<T> {
 	PagesAllocator(const PagesAllocator<U> &) { // NOLINT: allocators convert
 	}
 	T *allocate(size_t count) {
-		if (count < LEAST / sizeof(T)) {
-			return UninitializedAllocator<T>::allocate(count);
-		}
-		auto *at = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (at == MAP_FAILED) {
-			throw std::bad_alloc();
-		}
-		return static_cast<T *>(at);
+		return CountedAllocator<T>().allocate(count);
 	}
 	void deallocate(T *at, size_t count) {
-		if (count < LEAST / sizeof(T)) {
-			UninitializedAllocator<T>::deallocate(at, count);
-		} else {
-			munmap(at, count * sizeof(T));
-		}
+		CountedAllocator<T>().deallocate(at, count);
 	}
 };
 

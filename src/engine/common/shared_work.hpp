@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/common/parallel.hpp"
+#include "geometry/work_scope.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -75,6 +76,7 @@ public:
 	void For(size_t step_count, const std::function<void(size_t)> &step_p) override {
 		std::unique_lock<std::mutex> guard(lock);
 		step = &step_p;
+		scope = WorkScope::Current();
 		next = 0;
 		count = step_count;
 		step_error = nullptr;
@@ -97,6 +99,8 @@ private:
 	void TakeSteps(std::unique_lock<std::mutex> &guard, Clock::time_point until) {
 		running++;
 		guard.unlock();
+		// Who helps works for the one who leads
+		const WorkScope::Use use(scope);
 		std::exception_ptr thrown;
 		try {
 			while (Clock::now() < until) {
@@ -132,6 +136,8 @@ private:
 	State state = State::WAITING;
 	std::exception_ptr error;
 	const std::function<void(size_t)> *step = nullptr;
+	//! Of the thread that leads
+	WorkScope *scope = nullptr;
 	//! Beyond `count` where threads looked for more
 	std::atomic<size_t> next {0};
 	size_t count = 0;

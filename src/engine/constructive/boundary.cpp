@@ -41,21 +41,23 @@ private:
 	};
 
 	//! The points in which an odd number of lines end
-	std::vector<Range> LineEnds() const {
-		std::vector<Range> ends;
+	CountedVector<Range> LineEnds() const {
+		CountedVector<Range> ends;
 		for (const auto &line : Rings()) {
 			ends.push_back(Range {line.begin, line.begin + 1});
 			ends.push_back(Range {line.end - 1, line.end});
 		}
 		// one line: in its direction
 		if (ends.size() == 2 && batch.type[row] == GeometryType::LINESTRING) {
-			return Same(ends[0], ends[1]) ? std::vector<Range> {} : ends;
+			return Same(ends[0], ends[1]) ? CountedVector<Range> {} : ends;
 		}
+		Poll poll;
 		std::stable_sort(ends.begin(), ends.end(), [&](const Range &a, const Range &b) {
+			poll();
 			return view.x[a.begin] < view.x[b.begin] ||
 			       (view.x[a.begin] == view.x[b.begin] && view.y[a.begin] < view.y[b.begin]);
 		});
-		std::vector<Range> odd;
+		CountedVector<Range> odd;
 		for (size_t i = 0; i < ends.size();) {
 			size_t next = i + 1;
 			while (next < ends.size() && Same(ends[i], ends[next])) {
@@ -72,8 +74,8 @@ private:
 		return view.Vertex(a.begin) == view.Vertex(b.begin);
 	}
 
-	std::vector<Range> Rings() const {
-		std::vector<Range> rings;
+	CountedVector<Range> Rings() const {
+		CountedVector<Range> rings;
 		for (auto ring = view.part_ring[view.part_begin]; ring < view.part_ring[view.part_end]; ring++) {
 			if (view.ring_start[ring] < view.ring_start[ring + 1]) {
 				rings.push_back(Range {view.ring_start[ring], view.ring_start[ring + 1]});
@@ -82,7 +84,7 @@ private:
 		return rings;
 	}
 
-	void Emit(GeometryType type, const std::vector<Range> &members) {
+	void Emit(GeometryType type, const CountedVector<Range> &members) {
 		const auto vertex_type = members.empty() ? uint8_t(VERTEX_XY) : batch.vertex_type[row];
 		out.BeginRow(type, vertex_type);
 		if (!IsLeaf(type)) {

@@ -142,7 +142,7 @@ private:
 
 	//! The buffer of a chain as the union of the buffers of its pieces, recursively: each union has few vertices
 	void AddFar(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
-		std::vector<Vec2> chain;
+		CountedVector<Vec2> chain;
 		for (auto i = begin; i < end; i++) {
 			AppendDistinct(chain, view.Vertex(i));
 		}

@@ -62,8 +62,8 @@ private:
 				points.push_back(i);
 			}
 		}
-		std::sort(points.begin(), points.end(),
-		          [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b) ? a < b : Lower(a, b); });
+		PolledSort(points.begin(), points.end(),
+		           [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b) ? a < b : Lower(a, b); });
 		const auto same = [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b); };
 		points.erase(std::unique(points.begin(), points.end(), same), points.end());
 	}
@@ -71,7 +71,9 @@ private:
 	//! Adds points that come in order, keeping only right turns after hull[keep]
 	template <class ITERATOR>
 	void AddSide(ITERATOR begin, ITERATOR end, size_t keep = 0) {
+		Poll poll;
 		for (auto it = begin; it != end; ++it) {
+			poll();
 			const auto p = view.Vertex(*it);
 			while (hull.size() > keep + 1 &&
 			       vibe::Orient2d(view.Vertex(hull[hull.size() - 2]), view.Vertex(hull.back()), p) >= 0) {
@@ -89,7 +91,7 @@ private:
 		                   [&](uint32_t i) { return vibe::Orient2d(low, high, view.Vertex(i)) == 0; });
 	}
 
-	void Emit(GeometryType type, const std::vector<uint32_t> &vertices) {
+	void Emit(GeometryType type, const CountedVector<uint32_t> &vertices) {
 		out.BeginRow(type, vertex_type);
 		out.BeginNode(type, 0);
 		out.BeginPart(FamilyOf(type));
@@ -104,8 +106,8 @@ private:
 	const vibe::GeometryView view;
 	GeometryBatch &out;
 	const uint8_t vertex_type;
-	std::vector<uint32_t> points;
-	std::vector<uint32_t> hull;
+	CountedVector<uint32_t> points;
+	CountedVector<uint32_t> hull;
 };
 
 } // namespace

@@ -10,7 +10,7 @@ namespace vibespatial {
 namespace {
 
 using vibe::Vec2;
-using Chain = std::vector<Vec2>;
+using Chain = CountedVector<Vec2>;
 
 //! Where the least of all rotations of a ring starts
 size_t LeastRotation(const Chain &ring) {
@@ -42,7 +42,9 @@ Chain PlainRing(const Chain &ring) {
 	auto backward = Chain(ring.rbegin(), ring.rend());
 	std::rotate(backward.begin(), backward.begin() + std::ptrdiff_t(LeastRotation(backward)), backward.end());
 	auto &plain = ChainLess(backward, forward) ? backward : forward;
+	Poll poll;
 	for (size_t period = 1; period <= plain.size() / 2; period++) {
+		poll(plain.size() % period == 0 ? plain.size() : 1);
 		if (plain.size() % period == 0 &&
 		    std::equal(plain.begin() + std::ptrdiff_t(period), plain.end(), plain.begin())) {
 			plain.resize(period);
@@ -147,8 +149,8 @@ private:
 
 	//! The rings of so many polygons together
 	void MendPolygons(uint32_t node, uint32_t polygons) {
-		std::vector<Chain> shells;
-		std::vector<Chain> holes;
+		CountedVector<Chain> shells;
+		CountedVector<Chain> holes;
 		const auto first = part;
 		for (; part < first + polygons; part++) {
 			for (auto ring = batch.part_ring[part]; ring < batch.part_ring[part + 1]; ring++) {
@@ -167,7 +169,7 @@ private:
 		overlay.Run(rule, parallel, mended);
 		out.CopyNodes(mended, 0, uint32_t(mended.node_type.size()), 0);
 	}
-	void AddRing(uint32_t ring, std::vector<Chain> &rings) const {
+	void AddRing(uint32_t ring, CountedVector<Chain> &rings) {
 		Chain chain;
 		for (auto i = batch.ring_start[ring]; i < batch.ring_start[ring + 1]; i++) {
 			AppendDistinct(chain, Vec2 {batch.x[i], batch.y[i]});
@@ -175,10 +177,12 @@ private:
 		OpenRing(chain);
 		if (!chain.empty()) {
 			rings.push_back(PlainRing(chain));
+			ring_bytes += rings.back().capacity() * sizeof(Vec2);
+			held.Reach(ring_bytes);
 		}
 	}
-	void AddOnce(std::vector<Chain> &rings) {
-		std::sort(rings.begin(), rings.end(), ChainLess);
+	void AddOnce(CountedVector<Chain> &rings) {
+		PolledSort(rings.begin(), rings.end(), ChainLess);
 		rings.erase(std::unique(rings.begin(), rings.end()), rings.end());
 		for (auto &ring : rings) {
 			overlay.AddRing(Overlay::LEFT, ring.data(), ring.size());
@@ -196,6 +200,9 @@ private:
 	//! Of the node at hand
 	uint32_t part;
 	GeometryBatch mended;
+	//! Rings that are too short to be counted by themselves
+	size_t ring_bytes = 0;
+	HeldMemory held;
 };
 
 } // namespace

@@ -12,7 +12,7 @@ void NodeLines(const GeometryBatch &batch, size_t row, Overlay &overlay, Paralle
 		return;
 	}
 	const auto view = batch.View(row);
-	std::vector<vibe::Vec2> chain;
+	CountedVector<vibe::Vec2> chain;
 	GeometryBatch lines;
 	for (auto ring = view.part_ring[view.part_begin]; ring < view.part_ring[view.part_end]; ring++) {
 		chain.clear();

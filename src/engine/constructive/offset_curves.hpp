@@ -8,8 +8,6 @@
 #include "engine/constructive/buffer.hpp"
 #include "vibe/views.h"
 
-#include <vector>
-
 namespace vibespatial {
 
 class OffsetCurves {
@@ -83,14 +81,14 @@ private:
 	const BufferStyle &style;
 	const uint32_t quad_segs;
 	//! All curves, the end of each, and the start of the current one
-	std::vector<vibe::Vec2> points;
-	std::vector<size_t> ends;
+	CountedVector<vibe::Vec2> points;
+	CountedVector<size_t> ends;
 	size_t start = 0;
 	//! The current ring without repeats, and its edges: edge i starts at vertex i
-	std::vector<vibe::Vec2> ring;
-	std::vector<Edge> edges;
+	CountedVector<vibe::Vec2> ring;
+	CountedVector<Edge> edges;
 	//! The directions of a quarter circle, computed when needed
-	std::vector<vibe::Vec2> quarter;
+	CountedVector<vibe::Vec2> quarter;
 };
 
 } // namespace vibespatial

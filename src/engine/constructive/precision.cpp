@@ -225,7 +225,7 @@ private:
 	GeometryBatch &out;
 	//! Of the node at hand
 	uint32_t part;
-	std::vector<Vec2> chain;
+	CountedVector<Vec2> chain;
 	// polygons in steps: one a row, all of them in one row, and as they were a round before
 	GeometryBatch single;
 	GeometryBatch snapped;

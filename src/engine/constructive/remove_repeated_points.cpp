@@ -83,7 +83,7 @@ private:
 	GeometryBatch &out;
 	const bool has_z;
 	const bool has_m;
-	std::vector<uint32_t> kept;
+	CountedVector<uint32_t> kept;
 };
 
 } // namespace

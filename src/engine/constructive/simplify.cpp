@@ -92,6 +92,7 @@ private:
 			double farthest = -1;
 			auto split = begin;
 			for (auto i = begin + 1; i < end; i++) {
+				poll();
 				const auto distance = DistanceToSegment(view.Vertex(i), a, b);
 				if (distance > farthest) {
 					farthest = distance;
@@ -191,14 +192,15 @@ private:
 	GeometryBatch &out;
 	const uint8_t vertex_type;
 	// vertices that stay, by ring; rings that stay, by part
-	std::vector<uint32_t> kept;
-	std::vector<Ring> rings;
-	std::vector<size_t> part_rings {0};
-	std::vector<uint32_t> sections;
+	CountedVector<uint32_t> kept;
+	CountedVector<Ring> rings;
+	CountedVector<size_t> part_rings {0};
+	CountedVector<uint32_t> sections;
 	// by node of the row: rings or members left, the node after it, its first part
-	std::vector<uint32_t> left;
-	std::vector<uint32_t> next_node;
-	std::vector<uint32_t> first_part;
+	CountedVector<uint32_t> left;
+	CountedVector<uint32_t> next_node;
+	CountedVector<uint32_t> first_part;
+	Poll poll;
 };
 
 } // namespace

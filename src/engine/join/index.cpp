@@ -258,6 +258,8 @@ const ShapeView &JoinIndex::KeepShape(uint32_t row) const {
 	if (auto view = CachedShape(row)) {
 		return *view;
 	}
+	// Counted with the index
+	const WorkScope::Use uncounted(nullptr);
 	auto shape = std::make_unique<Shape>();
 	GeometryBatch scratch;
 	BuildShape(rows[row].data, rows[row].size, scratch, *shape);

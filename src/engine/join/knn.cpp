@@ -129,6 +129,8 @@ const ShapeView &KnnIndex::KeepShape(uint32_t row) const {
 	if (auto shape = shapes[row].load(std::memory_order_acquire)) {
 		return shape->View();
 	}
+	// Counted with the index
+	const WorkScope::Use uncounted(nullptr);
 	auto shape = std::make_unique<Shape>();
 	GeometryBatch scratch;
 	BuildShape(rows[row].data, rows[row].size, scratch, *shape);
@@ -445,7 +447,7 @@ double KnnSearch::DistanceTo(uint32_t row) {
 		view = &index.KeepShape(row);
 	}
 	return is_point ? vibe::PointShapeDistanceWithin(point, *view, Reach())
-	                : vibe::ShapeDistanceWithin(shape.View(), *view, Reach());
+	                : vibespatial::ShapeDistanceWithin(shape.View(), *view, Reach());
 }
 
 } // namespace vibespatial

@@ -1,11 +1,11 @@
 #include "engine/join/probe.hpp"
 
 #include "engine/join/tuning.hpp"
+#include "engine/measure/distance.hpp"
 #include "engine/relate/prepared.hpp"
 #include "engine/shape/part_boxes.hpp"
 #include "geometry/lanes.hpp"
 #include "geometry/wkb_visit.hpp"
-#include "vibe/distance.h"
 
 #include <algorithm>
 
@@ -477,7 +477,7 @@ bool JoinProbe::MatchesDistance(const JoinTerm &term, uint32_t build_row) {
 	if (probe.dimension < 0 || build.dimension < 0) {
 		return term.empty_is_near;
 	}
-	return vibe::ShapeDistance(probe, build, limit) <= limit;
+	return vibespatial::ShapeDistance(probe, build, limit) <= limit;
 }
 
 bool JoinProbe::MatchesBoxes(uint32_t build_row) {

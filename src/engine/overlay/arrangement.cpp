@@ -53,8 +53,8 @@ int32_t OverlayChain::Weight() const {
 	return WeightOf(kind, RunsCounterclockwise(points, count, FirstVertex(points, count)));
 }
 
-void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2],
-                                 std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
+void OverlayArrangement::Arrange(const CountedVector<OverlayChain> &chains, const vibe::Box boxes[2],
+                                 CountedVector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
 	net.edges.clear();
 	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
 	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
@@ -72,20 +72,20 @@ void OverlayArrangement::Arrange(const std::vector<OverlayChain> &chains, const 
 	ArrangeNet(points, rule, parallel);
 }
 
-void OverlayArrangement::ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
+void OverlayArrangement::ArrangeNet(CountedVector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
                                     bool clean) {
 	net.Settle(parallel);
 	ArrangeSettled(points, rule, parallel, clean);
 }
 
-void OverlayArrangement::ArrangeRuns(std::vector<EdgeRuns> &runs, std::vector<OverlayPoint> &points,
+void OverlayArrangement::ArrangeRuns(std::vector<EdgeRuns> &runs, CountedVector<OverlayPoint> &points,
                                      const OverlayRule &rule, Parallel &parallel) {
 	net.Settle(runs, parallel);
 	ArrangeSettled(points, rule, parallel, false);
 }
 
-void OverlayArrangement::ArrangeSettled(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
-                                        bool clean) {
+void OverlayArrangement::ArrangeSettled(CountedVector<OverlayPoint> &points, const OverlayRule &rule,
+                                        Parallel &parallel, bool clean) {
 	OverlayEdges::Tolerance tolerance {0, grid};
 	if (!clean) {
 		net.Touch(points);
@@ -205,10 +205,6 @@ double OverlayArrangement::Largest() const {
 		                   std::max(vibe::Abs(edge.a.y), vibe::Abs(edge.b.y)));
 	}
 	return largest;
-}
-
-size_t OverlayArrangement::Memory() const {
-	return net.Memory() + sweep.Memory();
 }
 
 } // namespace vibespatial

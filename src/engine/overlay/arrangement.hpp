@@ -46,21 +46,21 @@ public:
 	double grid = 0;
 
 	//! `boxes`: of both sides; edges that cannot matter near the other side are dropped. `points`: sorted, no two equal.
-	void Arrange(const std::vector<OverlayChain> &chains, const vibe::Box boxes[2], std::vector<OverlayPoint> &points,
-	             const OverlayRule &rule, Parallel &parallel);
+	void Arrange(const CountedVector<OverlayChain> &chains, const vibe::Box boxes[2],
+	             CountedVector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel);
 	//! Arranges the edges in net.edges. `clean`: they meet only at their ends already, and there are no points.
-	void ArrangeNet(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean = false);
+	void ArrangeNet(CountedVector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel,
+	                bool clean = false);
 	//! Arranges edges in runs, which are consumed
-	void ArrangeRuns(std::vector<EdgeRuns> &runs, std::vector<OverlayPoint> &points, const OverlayRule &rule,
+	void ArrangeRuns(std::vector<EdgeRuns> &runs, CountedVector<OverlayPoint> &points, const OverlayRule &rule,
 	                 Parallel &parallel);
 	//! Appends the boundary of the resulting areas as a run
 	void TakeAreas(std::vector<EdgeRuns> &pieces) const;
 	//! Frees the memory where there were many edges, once nothing reads them any more
 	void Trim();
-	size_t Memory() const;
 
 private:
-	void ArrangeSettled(std::vector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean);
+	void ArrangeSettled(CountedVector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel, bool clean);
 	void AddEdges(const OverlayChain &chain, const vibe::Box *clip);
 	void AddEdge(const vibe::Vec2 &p, const vibe::Vec2 &q, const OverlayChain &chain, int32_t weight);
 	double Largest() const;

@@ -64,7 +64,7 @@ void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
 	};
 	std::vector<Run> runs;
 	std::vector<std::atomic<size_t>> left(pieces.size());
-	std::vector<Vec2> samples;
+	CountedVector<Vec2> samples;
 	size_t total = 0;
 	for (size_t piece = 0; piece < pieces.size(); piece++) {
 		const auto *first = pieces[piece].edges.data(), *begin = first;
@@ -78,7 +78,7 @@ void OverlayEdges::Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel) {
 		left[piece] = pieces[piece].edges.size();
 		total += left[piece];
 	}
-	std::sort(samples.begin(), samples.end(), vibe::LexicographicLess);
+	PolledSort(samples.begin(), samples.end(), vibe::LexicographicLess);
 	const auto ranges = std::max<size_t>(1, std::min(MOST_RANGES, total / RANGE_EDGES));
 	// Start of each range in each run
 	std::vector<uint32_t> starts((ranges + 1) * runs.size());
@@ -217,7 +217,7 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	Apply(parallel);
 }
 
-void OverlayEdges::Touch(std::vector<OverlayPoint> &points) {
+void OverlayEdges::Touch(CountedVector<OverlayPoint> &points) {
 	if (points.empty() || edges.empty()) {
 		return;
 	}
@@ -225,9 +225,11 @@ void OverlayEdges::Touch(std::vector<OverlayPoint> &points) {
 	steps.resize(std::max<size_t>(steps.size(), 1));
 	auto &step = steps[0];
 	FillStrips(step, 0, strips, Numbers {nullptr, edges.size()}, Tolerance {});
+	Poll poll;
 	for (auto &point : points) {
 		const auto &p = point.point;
 		const auto strip = StripOf(p.x);
+		poll(step.ends[strip] - (strip == 0 ? 0 : step.ends[strip - 1]));
 		for (auto i = strip == 0 ? 0 : step.ends[strip - 1]; i < step.ends[strip]; i++) {
 			const auto &entry = step.entries[i];
 			if (entry.y0 <= p.y && p.y <= entry.y1 && entry.x0 <= p.x && p.x <= entry.x1) {
@@ -285,10 +287,12 @@ double ReachOf(const OverlayEdge &edge, const OverlayEdges::Tolerance &tolerance
 
 //! Finds the edges of each step of 2^shift strips
 void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
+	Poll poll;
 	const auto visit = [&](const auto &add) {
 		for (uint32_t i = 0; i < edges.size(); i++) {
 			const double reach = ReachOf(edges[i], tolerance);
 			const auto last = StripOf(edges[i].b.x + reach) >> shift;
+			poll();
 			for (auto step = StripOf(edges[i].a.x - reach) >> shift; step <= last; step++) {
 				add(step, i);
 			}
@@ -309,11 +313,13 @@ void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
 void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers,
                               const Tolerance &tolerance) const {
 	auto &ends = step.ends;
+	Poll poll;
 	ends.assign(end - begin + 1, 0);
 	for (size_t i = 0; i < numbers.count; i++) {
 		const auto &edge = edges[numbers[i]];
 		const double reach = ReachOf(edge, tolerance);
 		const auto last = std::min(StripOf(edge.b.x + reach), end - 1);
+		poll();
 		for (auto strip = std::max(StripOf(edge.a.x - reach), begin); strip <= last; strip++) {
 			ends[strip - begin + 1]++;
 		}
@@ -326,6 +332,7 @@ void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Number
 	entries.resize(ends.back());
 	for (size_t i = 0; i < numbers.count; i++) {
 		const auto number = numbers[i];
+		poll();
 		const auto &edge = edges[number];
 		const double reach = ReachOf(edge, tolerance);
 		const double x0 = edge.a.x - reach, x1 = edge.b.x + reach;
@@ -354,13 +361,16 @@ void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Number
 
 //! Tests all pairs whose pieces in a strip come close
 void OverlayEdges::ScanStrips(Step &step, const Tolerance &tolerance) const {
+	Poll poll;
 	step.cuts.clear();
 	auto begin = step.entries.begin();
 	for (auto strip_end : step.ends) {
 		const auto end = step.entries.begin() + strip_end;
-		std::sort(begin, end, [](const Entry &a, const Entry &b) { return a.y0 < b.y0; });
+		PolledSort(begin, end, [](const Entry &a, const Entry &b) { return a.y0 < b.y0; });
 		for (auto entry = begin; entry != end; ++entry) {
+			poll();
 			for (auto other = entry + 1; other != end && other->y0 <= entry->y1; ++other) {
+				poll();
 				if (other->x0 <= entry->x1 && other->x1 >= entry->x0) {
 					TestPair(entry->edge, other->edge, tolerance, step.cuts);
 				}
@@ -415,6 +425,7 @@ void OverlayEdges::TestPair(uint32_t first, uint32_t second, const Tolerance &to
 void OverlayEdges::Apply(Parallel &parallel) {
 	fresh.clear();
 	fresh.reserve(cuts.size() * 2);
+	Poll poll;
 	size_t kept = 0;
 	for (size_t i = 0; i < edges.size(); i++) {
 		const auto begin = i == 0 ? 0 : cut_start[i - 1], end = cut_start[i];
@@ -423,8 +434,9 @@ void OverlayEdges::Apply(Parallel &parallel) {
 			continue;
 		}
 		const auto edge = edges[i];
-		std::sort(cuts.begin() + begin, cuts.begin() + end,
-		          [&](const Cut &l, const Cut &r) { return vibe::CutBefore(edge, l.point, r.point); });
+		poll(end - begin);
+		PolledSort(cuts.begin() + begin, cuts.begin() + end,
+		           [&](const Cut &l, const Cut &r) { return vibe::CutBefore(edge, l.point, r.point); });
 		auto from = edge.a;
 		for (auto c = begin; c <= end; c++) {
 			const auto to = c == end ? edge.b : cuts[c].point;
@@ -467,17 +479,6 @@ void OverlayEdges::Trim() {
 		Release(cuts);
 		Release(cut_start);
 	}
-}
-
-size_t OverlayEdges::Memory() const {
-	size_t bytes = (edges.capacity() + scratch.capacity() + fresh.capacity()) * sizeof(OverlayEdge) +
-	               cuts.capacity() * sizeof(Cut) +
-	               (dealt.capacity() + dealt_ends.capacity() + cut_start.capacity()) * sizeof(uint32_t);
-	for (auto &step : steps) {
-		bytes += step.cuts.capacity() * sizeof(Cut) + step.entries.capacity() * sizeof(Entry) +
-		         step.ends.capacity() * sizeof(uint32_t);
-	}
-	return bytes;
 }
 
 } // namespace vibespatial

@@ -85,7 +85,7 @@ public:
 	void Settle(std::vector<EdgeRuns> &pieces, Parallel &parallel);
 
 	//! Sets OverlayPoint::on
-	void Touch(std::vector<OverlayPoint> &points);
+	void Touch(CountedVector<OverlayPoint> &points);
 
 	//! How edges are snapped where they meet
 	struct Tolerance {
@@ -101,7 +101,6 @@ public:
 
 	//! Gives back the memory of all but the edges, where there are many of them
 	void Trim();
-	size_t Memory() const;
 
 private:
 	struct Cut {
@@ -117,9 +116,9 @@ private:
 	void SnapEnds(double grid, Parallel &parallel);
 	//! Adjacent strips, and the cuts found in them
 	struct Step {
-		std::vector<Entry> entries;
+		CountedVector<Entry> entries;
 		//! End of the entries of each strip
-		std::vector<uint32_t> ends;
+		CountedVector<uint32_t> ends;
 		PagesVector<Cut> cuts;
 	};
 	size_t StripOf(double x) const {
@@ -151,7 +150,7 @@ private:
 	std::vector<Step> steps;
 	//! The edges of each step, where there are several steps, and their ends
 	PagesVector<uint32_t> dealt;
-	std::vector<uint32_t> dealt_ends;
+	CountedVector<uint32_t> dealt_ends;
 	PagesVector<Cut> cuts;
 	PagesVector<uint32_t> cut_start;
 };
@@ -175,7 +174,7 @@ void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &p
 		for (size_t i = 0; i < n; i++) {
 			out[i] = make(i);
 		}
-		std::sort(out.begin(), out.end(), less);
+		PolledSort(out.begin(), out.end(), less);
 		return;
 	}
 	using Item = typename ITEMS::value_type;
@@ -183,7 +182,7 @@ void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &p
 
 	const size_t shares = std::max(size_t(1), std::min(parallel.Threads(), n / SORT_SHARE));
 	const auto share_begin = [&](size_t share) { return n * share / shares; };
-	std::vector<uint32_t> place(shares * buckets + 1, 0);
+	CountedVector<uint32_t> place(shares * buckets + 1, 0);
 	parallel.For(shares, [&](size_t share) {
 		auto *counts = place.data() + share * buckets;
 		for (auto i = share_begin(share); i < share_begin(share + 1); i++) {
@@ -211,7 +210,7 @@ void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &p
 	const size_t steps = std::min(buckets, shares * 4);
 	parallel.For(steps, [&](size_t step) {
 		for (auto bucket = buckets * step / steps; bucket < buckets * (step + 1) / steps; bucket++) {
-			std::sort(out.begin() + (bucket == 0 ? 0 : ends[bucket - 1]), out.begin() + ends[bucket], less);
+			PolledSort(out.begin() + (bucket == 0 ? 0 : ends[bucket - 1]), out.begin() + ends[bucket], less);
 		}
 	});
 }

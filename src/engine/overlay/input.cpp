@@ -46,11 +46,6 @@ void OverlayInput::Clear() {
 	}
 }
 
-size_t OverlayInput::Memory() const {
-	return vertices.capacity() * sizeof(Vec2) + members.capacity() * (sizeof(Member) + sizeof(OverlayChain)) +
-	       chains.capacity() * sizeof(OverlayChain) + points.capacity() * sizeof(OverlayPoint);
-}
-
 void OverlayInput::ReleaseChains() {
 	Release(vertices);
 	Release(members);
@@ -212,7 +207,7 @@ void OverlayInput::AddPoint(Side side, const Vec2 &point) {
 	points.push_back(OverlayPoint {Plain(point), 1u << side, 0});
 }
 
-void OverlayInput::AddMended(std::vector<Vec2> points_of_ring, bool shell, Side side) {
+void OverlayInput::AddMended(CountedVector<Vec2> points_of_ring, bool shell, Side side) {
 	mended.push_back(std::move(points_of_ring));
 	const auto &ring = mended.back();
 	polygons += shell;
@@ -425,8 +420,8 @@ void OverlayInput::Scale(double largest) {
 }
 
 void OverlayInput::SortPoints() {
-	std::sort(points.begin(), points.end(),
-	          [](const OverlayPoint &l, const OverlayPoint &r) { return vibe::LexicographicLess(l.point, r.point); });
+	PolledSort(points.begin(), points.end(),
+	           [](const OverlayPoint &l, const OverlayPoint &r) { return vibe::LexicographicLess(l.point, r.point); });
 	size_t kept = 0;
 	for (auto &point : points) {
 		if (kept > 0 && points[kept - 1].point == point.point) {
@@ -443,14 +438,14 @@ void OverlayInput::SortPoints() {
 			line_ends.push_back(chain.points[chain.count - 1]);
 		}
 	}
-	std::sort(line_ends.begin(), line_ends.end(), vibe::LexicographicLess);
+	PolledSort(line_ends.begin(), line_ends.end(), vibe::LexicographicLess);
 }
 
 void OverlayInput::ReadAll(Parallel &parallel) {
 	if (std::all_of(chains.begin(), chains.end(), [](const OverlayChain &chain) { return chain.points != nullptr; })) {
 		return;
 	}
-	std::vector<size_t> starts;
+	CountedVector<size_t> starts;
 	size_t count = 0;
 	for (auto &chain : chains) {
 		starts.push_back(count);

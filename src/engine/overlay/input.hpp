@@ -32,7 +32,6 @@ public:
 	void AddLine(Side side, const vibe::Vec2 *points, size_t count);
 	void AddPoint(Side side, const vibe::Vec2 &point);
 	void Clear();
-	size_t Memory() const;
 
 	//! Call before anything below is read: makes chains of everything added, finds boxes and scale, and sorts the points
 	void Prepare(Parallel &parallel);
@@ -71,18 +70,18 @@ public:
 	//! Reads the points of all chains that are still WKB
 	void ReadAll(Parallel &parallel);
 	//! Adds a polygon, or a hole of the last one, after Prepare()
-	void AddMended(std::vector<vibe::Vec2> ring, bool shell, Side side);
+	void AddMended(CountedVector<vibe::Vec2> ring, bool shell, Side side);
 	//! Frees chains and vertices, once nothing reads them any more
 	void ReleaseChains();
 
-	std::vector<OverlayChain> chains;
+	CountedVector<OverlayChain> chains;
 	//! Of all chains
 	size_t vertex_count = 0;
 	uint32_t polygons = 0;
 	//! Sorted, no two equal
-	std::vector<OverlayPoint> points;
+	CountedVector<OverlayPoint> points;
 	//! The ends of all lines, sorted
-	std::vector<vibe::Vec2> line_ends;
+	CountedVector<vibe::Vec2> line_ends;
 	vibe::Box boxes[2];
 	//! All coordinates are multiplied by this power of two, so that no product of four of them over- or underflows
 	double scale = 1;
@@ -112,9 +111,9 @@ private:
 	void SortPoints();
 
 	PagesVector<vibe::Vec2> vertices;
-	std::vector<Member> members;
+	CountedVector<Member> members;
 	//! Points of the rings of AddMended()
-	std::vector<std::vector<vibe::Vec2>> mended;
+	CountedVector<CountedVector<vibe::Vec2>> mended;
 	//! Highest dimension that was added; -1: nothing was added
 	int dimension[2] = {-1, -1};
 	//! Geometries that were added, and those of them that are neither POLYGON nor MULTIPOLYGON

@@ -98,8 +98,4 @@ void Overlay::UseDevice(OverlayDevice *device) {
 	work->device = device;
 }
 
-size_t Overlay::Memory() const {
-	return work->input.Memory() + work->arrangement.Memory() + work->rings.Memory();
-}
-
 } // namespace vibespatial

@@ -79,8 +79,6 @@ public:
 	void Clear();
 	//! A device for unions of many polygons, which must outlive its use; nullptr: none
 	void UseDevice(OverlayDevice *device);
-	//! Bytes allocated at the moment
-	size_t Memory() const;
 
 private:
 	struct Work;

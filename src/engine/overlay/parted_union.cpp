@@ -30,11 +30,11 @@ vibe::Box PartedUnion::BoxOf(const Polygon &polygon) const {
 }
 
 //! Only the content of the polygons decides the order
-std::vector<PartedUnion::Polygon> PartedUnion::Ordered() const {
+CountedVector<PartedUnion::Polygon> PartedUnion::Ordered() const {
 	auto all = input.boxes[0];
 	all.Add(input.boxes[1]);
 	const auto grid = vibe::CurveGrid<16>::Over(all);
-	std::vector<Polygon> polygon_list, scratch;
+	CountedVector<Polygon> polygon_list, scratch;
 	polygon_list.reserve(std::min<size_t>(input.polygons, chains.size()));
 	for (uint32_t i = 0; i < chains.size();) {
 		const auto begin = i;
@@ -138,10 +138,10 @@ std::vector<EdgeRuns> PartedUnion::ReduceParts(const Parts &parts, const std::ve
 	std::vector<std::vector<EdgeRuns>> reduced(steps);
 	parallel.For(steps, [&](size_t step) {
 		OverlayArrangement mine;
-		std::vector<OverlayChain> own;
-		std::vector<Vec2> own_points;
+		CountedVector<OverlayChain> own;
+		CountedVector<Vec2> own_points;
 		Serial serial;
-		std::vector<OverlayPoint> none;
+		CountedVector<OverlayPoint> none;
 		for (auto k = numbers.size() * step / steps; k < numbers.size() * (step + 1) / steps; k++) {
 			own.clear();
 			size_t count = 0;

@@ -38,7 +38,7 @@ private:
 	};
 	//! Polygons [start[i], start[i + 1]) are part i
 	struct Parts {
-		std::vector<Polygon> polygons;
+		CountedVector<Polygon> polygons;
 		std::vector<size_t> start {0};
 
 		size_t Count() const {
@@ -49,7 +49,7 @@ private:
 	vibe::Box BoxOf(const Polygon &polygon) const;
 	uint64_t Hash(const Polygon &polygon) const;
 	//! The polygons along a Hilbert curve
-	std::vector<Polygon> Ordered() const;
+	CountedVector<Polygon> Ordered() const;
 	//! The boundary of each part that is marked in `open`, a run of edges
 	std::vector<EdgeRuns> ReduceParts(const Parts &parts, const std::vector<uint8_t> &open) const;
 	bool HasDevice();
@@ -61,7 +61,7 @@ private:
 	OverlayRings &rings;
 	OverlayDevice *device;
 	Parallel &parallel;
-	std::vector<OverlayChain> &chains;
+	CountedVector<OverlayChain> &chains;
 	//! Whether the device takes this union; -1: not asked yet
 	int takes = -1;
 };

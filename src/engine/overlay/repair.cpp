@@ -59,7 +59,7 @@ void RepairPolygons(OverlayInput &input, const bool odd[2], Parallel &parallel) 
 	rule.areas_only = true;
 	for (auto i : InvalidPolygons(input, first, parallel)) {
 		Overlay overlay;
-		std::vector<Vec2> ring_points;
+		CountedVector<Vec2> ring_points;
 		const auto polygon = chains[i].polygon;
 		const auto side = chains[i].side;
 		for (auto k = i; k < chains.size() && chains[k].polygon == polygon; k++) {
@@ -72,7 +72,7 @@ void RepairPolygons(OverlayInput &input, const bool odd[2], Parallel &parallel) 
 		overlay.Run(rule, parallel, batch);
 		for (size_t part = 0; part + 1 < batch.part_ring.size(); part++) {
 			for (auto ring = batch.part_ring[part]; ring < batch.part_ring[part + 1]; ring++) {
-				std::vector<Vec2> mended;
+				CountedVector<Vec2> mended;
 				for (auto v = batch.ring_start[ring]; v + 1 < batch.ring_start[ring + 1]; v++) {
 					mended.push_back(Vec2 {batch.x[v], batch.y[v]});
 				}

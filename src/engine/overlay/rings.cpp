@@ -35,7 +35,7 @@ Vec2 OverlayRings::Head(uint32_t edge) const {
 }
 
 void OverlayRings::Build(const PagesVector<OverlayEdge> &edges_p, const OverlaySweep &sweep_p,
-                         const std::vector<Vec2> &line_ends, Parallel &parallel) {
+                         const CountedVector<Vec2> &line_ends, Parallel &parallel) {
 	edges = &edges_p;
 	sweep = &sweep_p;
 	path.clear();
@@ -92,13 +92,19 @@ void OverlayRings::Build(UnitedNet &united, Parallel &parallel) {
 	points.clear();
 }
 
+//! Of an entry of a map, with what the C library adds
+static constexpr size_t NODE_BYTES = 80;
+
 //! Walks around one area from an edge. Where the walk returns to a point, the part in between is a ring of its own.
 void OverlayRings::Walk(uint32_t start) {
 	std::map<Vec2, size_t, PointLess> crowded_at;
 	walked.clear();
 	auto edge = start;
 	const auto begin = Tail(start);
+	HeldMemory nodes;
+	Poll poll;
 	do {
+		poll();
 		walked.push_back(edge);
 		const auto head = Head(edge);
 		if (sweep->crowded[edge]) {
@@ -109,6 +115,7 @@ void OverlayRings::Walk(uint32_t start) {
 				AddRing(0);
 			}
 			crowded_at[head] = walked.size();
+			nodes.Reach(crowded_at.size() * NODE_BYTES);
 		} else if (head == begin) {
 			AddRing(0);
 		}
@@ -189,8 +196,10 @@ bool OverlayRings::IsSliver(const Ring &ring) const {
 //! Rings may touch at vertices; a ring that touches with all of its vertices is in the hole as well
 bool OverlayRings::LiesIn(const Ring &shell, const Ring &hole) const {
 	const auto *around = vertices.data() + hole.start;
+	Poll poll;
 	for (uint32_t i = 0; i < shell.count; i++) {
 		vibe::RayCounter counter {vertices[shell.start + i], false, false};
+		poll(hole.count);
 		for (uint32_t k = 0; k < hole.count && !counter.on; k++) {
 			counter.Add(around[k], around[k + 1 == hole.count ? 0 : k + 1]);
 		}
@@ -202,8 +211,8 @@ bool OverlayRings::LiesIn(const Ring &shell, const Ring &hole) const {
 }
 
 //! Removes the rings inside of a hole that is filled
-void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
-	std::vector<uint32_t> holes, shells;
+void OverlayRings::FillHoles(CountedVector<uint8_t> &gone) {
+	CountedVector<uint32_t> holes, shells;
 	for (uint32_t i = 0; i < rings.size(); i++) {
 		if (gone[i]) {
 			holes.push_back(i);
@@ -215,6 +224,7 @@ void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
 	std::sort(shells.begin(), shells.end(),
 	          [&](uint32_t l, uint32_t r) { return vibe::LexicographicLess(first(l), first(r)); });
 	bool any = false;
+	Poll poll;
 	for (auto hole : holes) {
 		auto box = vibe::Box::Empty();
 		for (uint32_t i = 0; i < rings[hole].count; i++) {
@@ -224,6 +234,7 @@ void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
 		auto shell = std::partition_point(shells.begin(), shells.end(),
 		                                  [&](uint32_t ring) { return first(ring).x < box.min_x; });
 		for (; shell != shells.end() && first(*shell).x <= box.max_x; shell++) {
+			poll();
 			if (box.Covers(first(*shell).x, first(*shell).y) && *shell != Owner(hole) &&
 			    LiesIn(rings[*shell], rings[hole])) {
 				gone[*shell] = 1;
@@ -239,7 +250,7 @@ void OverlayRings::FillHoles(std::vector<uint8_t> &gone) {
 //! Sorts the shells, and after each its holes
 void OverlayRings::Nest(Parallel &parallel) {
 	const auto count = uint32_t(rings.size());
-	std::vector<uint8_t> gone(count);
+	CountedVector<uint8_t> gone(count);
 	InShares(parallel, count, [&](size_t begin, size_t end) {
 		for (auto i = begin; i < end; i++) {
 			gone[i] = IsSliver(rings[i]) ? 1 : 0;
@@ -248,7 +259,7 @@ void OverlayRings::Nest(Parallel &parallel) {
 	if (std::find(gone.begin(), gone.end(), 1) != gone.end()) {
 		FillHoles(gone);
 	}
-	std::vector<uint32_t> by_place;
+	CountedVector<uint32_t> by_place;
 	by_place.reserve(count);
 	for (uint32_t i = 0; i < count; i++) {
 		if (!gone[i]) {
@@ -258,10 +269,10 @@ void OverlayRings::Nest(Parallel &parallel) {
 	}
 	const auto before = [&](uint32_t l, uint32_t r) { return rings[l].place < rings[r].place; };
 	if (!std::is_sorted(by_place.begin(), by_place.end(), before)) {
-		std::sort(by_place.begin(), by_place.end(), before);
+		PolledSort(by_place.begin(), by_place.end(), before);
 	}
 	// Number of holes of a shell, then the position of its next one
-	std::vector<uint32_t> next(count, 0);
+	CountedVector<uint32_t> next(count, 0);
 	for (auto i : by_place) {
 		next[rings[i].owner] += rings[i].shell ? 0 : 1;
 	}
@@ -288,7 +299,7 @@ bool OverlayRings::IsNode(uint32_t edge, const Vec2 &p) const {
 }
 
 //! Lines continue through points where exactly two of their edges meet and no line of the input ends
-void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
+void OverlayRings::BuildLines(const CountedVector<Vec2> &line_ends) {
 	line_vertices.clear();
 	line_order.clear();
 	line_start.assign(1, 0);
@@ -296,7 +307,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 		Vec2 point;
 		uint32_t edge;
 	};
-	std::vector<Spoke> spokes;
+	CountedVector<Spoke> spokes;
 	for (uint32_t i = 0; i < edges->size(); i++) {
 		if (sweep->labels[i] & LABEL_LINE) {
 			spokes.push_back(Spoke {(*edges)[i].a, i});
@@ -306,7 +317,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 	if (spokes.empty()) {
 		return;
 	}
-	std::sort(spokes.begin(), spokes.end(), [](const Spoke &l, const Spoke &r) {
+	PolledSort(spokes.begin(), spokes.end(), [](const Spoke &l, const Spoke &r) {
 		return l.point == r.point ? l.edge < r.edge : vibe::LexicographicLess(l.point, r.point);
 	});
 	const auto at = [&](const Vec2 &p) {
@@ -314,7 +325,8 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 			return vibe::LexicographicLess(spoke.point, q);
 		});
 	};
-	std::vector<uint8_t> taken(edges->size(), 0);
+	CountedVector<uint8_t> taken(edges->size(), 0);
+	Poll poll;
 	//! The edge that continues `edge` at p, or NONE
 	const auto onward = [&](uint32_t edge, const Vec2 &p) {
 		const auto spoke = at(p);
@@ -328,6 +340,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 	const auto follow = [&](uint32_t edge, Vec2 from) {
 		line_vertices.push_back(from);
 		while (edge != NONE && !taken[edge]) {
+			poll();
 			taken[edge] = 1;
 			from = (*edges)[edge].a == from ? (*edges)[edge].b : (*edges)[edge].a;
 			line_vertices.push_back(from);
@@ -348,7 +361,7 @@ void OverlayRings::BuildLines(const std::vector<Vec2> &line_ends) {
 	}
 	line_order.resize(line_start.size() - 1);
 	std::iota(line_order.begin(), line_order.end(), 0);
-	std::sort(line_order.begin(), line_order.end(), [&](uint32_t l, uint32_t r) {
+	PolledSort(line_order.begin(), line_order.end(), [&](uint32_t l, uint32_t r) {
 		const auto v = line_vertices.begin();
 		return std::lexicographical_compare(v + line_start[l], v + line_start[l + 1], v + line_start[r],
 		                                    v + line_start[r + 1], vibe::LexicographicLess);
@@ -479,14 +492,6 @@ void OverlayRings::WriteWkb(double scale, uint8_t *out, Parallel &parallel) cons
 			write(i);
 		}
 	});
-}
-
-size_t OverlayRings::Memory() const {
-	return (path.capacity() + ring_of.capacity() + order.capacity() + line_start.capacity() + line_order.capacity() +
-	        walked.capacity()) *
-	           sizeof(uint32_t) +
-	       rings.capacity() * sizeof(Ring) +
-	       (vertices.capacity() + line_vertices.capacity() + points.capacity()) * sizeof(Vec2);
 }
 
 } // namespace vibespatial

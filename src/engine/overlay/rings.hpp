@@ -20,7 +20,7 @@ class OverlayRings {
 public:
 	//! `line_ends`: the ends of all lines of the input, sorted. Lines of the result end there, too.
 	void Build(const PagesVector<OverlayEdge> &edges, const OverlaySweep &sweep,
-	           const std::vector<vibe::Vec2> &line_ends, Parallel &parallel);
+	           const CountedVector<vibe::Vec2> &line_ends, Parallel &parallel);
 	//! Takes the rings that a device found
 	void Build(UnitedNet &united, Parallel &parallel);
 	//! Appends a row, with all coordinates times `scale`. `dimension` decides the type of an EMPTY result; -1: a collection.
@@ -31,7 +31,6 @@ public:
 	}
 	size_t WkbSize() const;
 	void WriteWkb(double scale, uint8_t *out, Parallel &parallel) const;
-	size_t Memory() const;
 
 private:
 	static constexpr uint32_t NONE = UINT32_MAX;
@@ -61,26 +60,26 @@ private:
 	uint32_t Owner(uint32_t ring);
 	bool IsSliver(const Ring &ring) const;
 	bool LiesIn(const Ring &shell, const Ring &hole) const;
-	void FillHoles(std::vector<uint8_t> &gone);
+	void FillHoles(CountedVector<uint8_t> &gone);
 	void Nest(Parallel &parallel);
 	bool IsNode(uint32_t edge, const vibe::Vec2 &p) const;
-	void BuildLines(const std::vector<vibe::Vec2> &line_ends);
+	void BuildLines(const CountedVector<vibe::Vec2> &line_ends);
 
 	const PagesVector<OverlayEdge> *edges = nullptr;
 	const OverlaySweep *sweep = nullptr;
 
 	PagesVector<uint32_t> path;
 	PagesVector<vibe::Vec2> vertices;
-	std::vector<Ring> rings;
+	CountedVector<Ring> rings;
 	PagesVector<uint32_t> ring_of;
 	//! The rings of the result: shells in order, each before its holes
-	std::vector<uint32_t> order;
-	std::vector<vibe::Vec2> line_vertices;
-	std::vector<uint32_t> line_start;
-	std::vector<uint32_t> line_order;
-	std::vector<vibe::Vec2> points;
+	CountedVector<uint32_t> order;
+	CountedVector<vibe::Vec2> line_vertices;
+	CountedVector<uint32_t> line_start;
+	CountedVector<uint32_t> line_order;
+	CountedVector<vibe::Vec2> points;
 	// Of a walk
-	std::vector<uint32_t> walked;
+	CountedVector<uint32_t> walked;
 };
 
 } // namespace vibespatial

@@ -111,13 +111,13 @@ private:
 //! The part of a sweep between two points, run by one thread
 class OverlaySweep::Slab {
 public:
-	Slab(OverlaySweep &sweep, const OverlayEdges &net, const std::vector<OverlayPoint> &inputs, const OverlayRule &rule,
-	     std::atomic<bool> &failed)
+	Slab(OverlaySweep &sweep, const OverlayEdges &net, const CountedVector<OverlayPoint> &inputs,
+	     const OverlayRule &rule, std::atomic<bool> &failed)
 	    : sweep(sweep), edges(net.edges), inputs(inputs), rule(rule), labeller(rule, net.odd), failed(failed) {
 	}
 
 	//! The points of the result in this slab
-	std::vector<Vec2> points;
+	CountedVector<Vec2> points;
 
 	//! Visits all points from *from (nullptr: the first) to before *to (nullptr: to the last)
 	void Run(const Vec2 *from, const Vec2 *to) {
@@ -155,6 +155,7 @@ public:
 			Begin(*from);
 		}
 		size_t steps = 0;
+		Poll poll;
 		while (edge < edge_end || end < end_end || input < input_end) {
 			if ((++steps & 1023) == 0 && failed.load(std::memory_order_relaxed)) {
 				return;
@@ -168,6 +169,7 @@ public:
 			}
 			ended.clear();
 			starting.clear();
+			poll();
 			while (end < end_end && EndAt(end) == p) {
 				ended.push_back(sweep.ends[end++]);
 			}
@@ -323,14 +325,16 @@ private:
 
 	//! The edges that cross the sweep line at p, in order
 	void Begin(const Vec2 &p) {
-		std::vector<uint32_t> active;
+		CountedVector<uint32_t> active;
 		for (uint32_t i = 0; i < first_edge; i++) {
 			if (!vibe::LexicographicLess(edges[i].b, p)) {
 				active.push_back(i);
 			}
 		}
 		// Edges that do not cross have a unique order; if some cross, this slab or one before it detects it
+		Poll poll;
 		std::stable_sort(active.begin(), active.end(), [&](uint32_t l, uint32_t r) {
+			poll();
 			const auto &e = edges[l], &f = edges[r];
 			if (vibe::LexicographicLess(e.a, f.a)) {
 				const int side = Orient2d(e.a, e.b, f.a);
@@ -498,14 +502,14 @@ private:
 
 	OverlaySweep &sweep;
 	const PagesVector<OverlayEdge> &edges;
-	const std::vector<OverlayPoint> &inputs;
+	const CountedVector<OverlayPoint> &inputs;
 	const OverlayRule &rule;
 	const Labeller labeller;
 	std::atomic<bool> &failed;
 
 	uint32_t first_edge = 0;
-	std::vector<Place> places;
-	std::vector<uint32_t> spare;
+	CountedVector<Place> places;
+	CountedVector<uint32_t> spare;
 	std::unordered_map<uint32_t, uint32_t> foreign;
 	uint32_t root = NONE;
 	uint32_t lowest = NONE;
@@ -518,7 +522,7 @@ private:
 	std::vector<Spoke> around;
 };
 
-bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> &inputs, const OverlayRule &rule,
+bool OverlaySweep::Run(const OverlayEdges &net, const CountedVector<OverlayPoint> &inputs, const OverlayRule &rule,
                        Parallel &parallel) {
 	const auto &edges = net.edges;
 	const auto n = edges.size();
@@ -538,7 +542,7 @@ bool OverlaySweep::Run(const OverlayEdges &net, const std::vector<OverlayPoint> 
 	                         ? 1
 	                         : std::max(size_t(1), std::min(parallel.Threads() * 4, n / overlay_tuning::SLAB_EDGES));
 	// Slabs are separated at different points
-	std::vector<Vec2> borders;
+	CountedVector<Vec2> borders;
 	for (size_t i = 1; i < slabs; i++) {
 		const auto &border = edges[n * i / slabs].a;
 		if (borders.empty() || vibe::LexicographicLess(borders.back(), border)) {
@@ -571,12 +575,6 @@ void OverlaySweep::Take(const PagesVector<OverlayEdge> &edges, UnitedNet &united
 	crowded = std::move(united.crowded);
 	under = std::move(united.under);
 	points.clear();
-}
-
-size_t OverlaySweep::Memory() const {
-	return labels.capacity() + crowded.capacity() +
-	       (next.capacity() + under.capacity() + places.capacity() + ends.capacity()) * sizeof(uint32_t) +
-	       points.capacity() * sizeof(Vec2);
 }
 
 } // namespace vibespatial

@@ -38,26 +38,24 @@ public:
 	static constexpr uint32_t NONE = UINT32_MAX;
 
 	//! For each edge: its labels
-	std::vector<uint8_t> labels;
+	CountedVector<uint8_t> labels;
 	//! For each edge of an area: the next edge around the area, with the area to the left
 	PagesVector<uint32_t> next;
 	//! For each edge of an area: more than two of those meet at the point it leads to. For each edge of a line: more than two
 	//! edges meet at its right end.
-	std::vector<uint8_t> crowded;
+	CountedVector<uint8_t> crowded;
 	//! For each edge of an area: the edge of an area next below its left end
 	PagesVector<uint32_t> under;
 	//! The points of the result, sorted
-	std::vector<vibe::Vec2> points;
+	CountedVector<vibe::Vec2> points;
 
 	//! Edges and points must be sorted, no two equal. False when two edges meet elsewhere than at ends of both; the members are
 	//! undefined then.
-	bool Run(const OverlayEdges &net, const std::vector<OverlayPoint> &points, const OverlayRule &rule,
+	bool Run(const OverlayEdges &net, const CountedVector<OverlayPoint> &points, const OverlayRule &rule,
 	         Parallel &parallel);
 
 	//! Takes the result of a device for these edges, each of which bounds an area
 	void Take(const PagesVector<OverlayEdge> &edges, UnitedNet &united);
-
-	size_t Memory() const;
 
 private:
 	class Slab;

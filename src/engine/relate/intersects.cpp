@@ -1,6 +1,7 @@
 #include "engine/relate/intersects.hpp"
 
 #include "geometry/lanes.hpp"
+#include "geometry/work_scope.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -105,6 +106,7 @@ bool EdgesMeet(const ShapeView &s, const ShapeView &t) {
 		Box box;
 		Vec2 a, b;
 	};
+	Poll poll;
 	return VisitRuns(s, t.box, [&](uint32_t s_begin, uint32_t s_end) {
 		Edge edges[RUN];
 		uint32_t count = 0;
@@ -120,6 +122,7 @@ bool EdgesMeet(const ShapeView &s, const ShapeView &t) {
 			return false;
 		}
 		return VisitRuns(t, all, [&](uint32_t t_begin, uint32_t t_end) {
+			poll(RUN);
 			for (uint32_t bits = EdgesNear(t, t_begin, t_end, all); bits != 0; bits &= bits - 1) {
 				const uint32_t i = t_begin + static_cast<uint32_t>(__builtin_ctz(bits));
 				const Vec2 a = t.Vertex(i), b = t.Vertex(i + 1);
@@ -142,7 +145,9 @@ bool StartsIn(const ShapeView &s, const ShapeRing &ring, const ShapeView &t) {
 
 //! Is a ring or line of s, from number `first` on, inside t? No edges meet, so each is inside altogether or outside
 bool OneIsInside(const ShapeView &s, uint32_t first, const ShapeView &t) {
+	Poll poll;
 	for (uint32_t i = first; i < s.ring_count; i++) {
+		poll(RUN);
 		if (t.box.Covers(s.rings[i].box) && StartsIn(s, s.rings[i], t)) {
 			return true;
 		}

@@ -9,10 +9,11 @@
 #include "vibe/relate.h"
 
 #include <string>
-#include <vector>
+#include <type_traits>
 
 namespace vibespatial {
 
+//! Clearing it is how the core tells that it goes on: that polls
 template <class T>
 class GrowingArray {
 public:
@@ -29,15 +30,40 @@ public:
 		return items[i];
 	}
 	void Clear() {
+		PollAfter(items.size());
 		items.clear();
 	}
 	void Resize(uint32_t n) {
+		PollAfter(n);
 		items.resize(n);
 	}
 
 private:
-	std::vector<T> items;
+	//! Edges near a run of others, the contacts of a node, the flags of elements: every long loop of the core begins with one of them
+	void PollAfter(size_t count) {
+		if constexpr (std::is_same<T, vibe::NearEdge>::value || std::is_integral<T>::value) {
+			poll(count + 1);
+		}
+	}
+
+	CountedVector<T> items;
+	Poll poll;
 };
+
+//! What the core sorts can be stopped
+template <class T, class LESS>
+void Sort(GrowingArray<T> &items, uint32_t begin, uint32_t end, const LESS &less) {
+	constexpr uint32_t FEW = 4096;
+	if (end - begin < FEW) {
+		vibe::Sort<GrowingArray<T>, LESS>(items, begin, end, less);
+		return;
+	}
+	Poll poll;
+	vibe::Sort(items, begin, end, [&](const T &a, const T &b) {
+		poll();
+		return less(a, b);
+	});
+}
 
 //! One thread's memory for relate
 using RelateScratch = vibe::RelateWork<GrowingArray>;

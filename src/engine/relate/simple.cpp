@@ -62,12 +62,12 @@ bool RingsAreSimple(const vibe::GeometryView &view, uint32_t part) {
 }
 
 bool PointsAreDistinct(const vibe::GeometryView &view, uint32_t part_begin, uint32_t part_end) {
-	std::vector<vibe::Vec2> points;
+	CountedVector<vibe::Vec2> points;
 	const auto end = view.ring_start[view.part_ring[part_end]];
 	for (auto i = view.ring_start[view.part_ring[part_begin]]; i < end; i++) {
 		points.push_back(view.Vertex(i));
 	}
-	std::sort(points.begin(), points.end(), SweepBefore);
+	PolledSort(points.begin(), points.end(), SweepBefore);
 	return std::adjacent_find(points.begin(), points.end()) == points.end();
 }
 

@@ -201,6 +201,7 @@ private:
 			}
 			auto around = parent[ring];
 			while (around != NONE && polygon[around] != polygon[ring]) {
+				poll();
 				around = parent[around];
 			}
 			if (around == NONE) {
@@ -252,12 +253,13 @@ private:
 	const SegmentSweep<PolygonCheck> *sweep = nullptr;
 	Problem problem;
 	// by ring: the shell of its polygon, the innermost ring around it, its direction
-	std::vector<uint32_t> polygon;
-	std::vector<uint32_t> parent;
+	CountedVector<uint32_t> polygon;
+	CountedVector<uint32_t> parent;
 	std::vector<bool> is_ccw;
 	uint32_t shell = NONE;
-	std::vector<Touch> touches;
-	std::vector<uint32_t> group;
+	Poll poll;
+	CountedVector<Touch> touches;
+	CountedVector<uint32_t> group;
 	// of the node at hand
 	std::vector<uint32_t> rings;
 	std::vector<Arm> arms;

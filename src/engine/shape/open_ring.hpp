@@ -18,21 +18,21 @@ inline bool LexicographicallyLess(const vibe::Vec2 &a, const vibe::Vec2 &b) {
 	return a.x < b.x || (a.x == b.x && a.y < b.y);
 }
 
-inline void AppendDistinct(std::vector<vibe::Vec2> &chain, const vibe::Vec2 &p) {
+inline void AppendDistinct(CountedVector<vibe::Vec2> &chain, const vibe::Vec2 &p) {
 	if (chain.empty() || chain.back() != p) {
 		chain.push_back(p);
 	}
 }
 
 //! Drops what repeats the first vertex at the end; one vertex stays
-inline void OpenRing(std::vector<vibe::Vec2> &chain) {
+inline void OpenRing(CountedVector<vibe::Vec2> &chain) {
 	while (chain.size() > 1 && chain.back() == chain.front()) {
 		chain.pop_back();
 	}
 }
 
 //! By the area where that is certain, else by the turn in the least vertex, which is exact where the ring is simple
-inline bool IsCounterClockwise(const std::vector<vibe::Vec2> &ring) {
+inline bool IsCounterClockwise(const CountedVector<vibe::Vec2> &ring) {
 	double area = 0;
 	double size = 0;
 	size_t least = 0;

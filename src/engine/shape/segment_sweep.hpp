@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "geometry/work_scope.hpp"
 #include "vibe/orient2d.h"
 
 #include <algorithm>
@@ -64,8 +65,8 @@ public:
 	}
 
 private:
-	std::vector<vibe::Vec2> points;
-	std::vector<uint32_t> start;
+	CountedVector<vibe::Vec2> points;
+	CountedVector<uint32_t> start;
 };
 
 //! How a chain meets a point: with a vertex, or with the inside of a segment
@@ -109,6 +110,8 @@ public:
 			if (!Event(p, begin, end)) {
 				return false;
 			}
+			poll(end - begin + passing.size());
+			nodes.Reach(status.size() * NODE_BYTES);
 			begin = end;
 		}
 		return true;
@@ -186,7 +189,7 @@ private:
 				}
 			}
 		}
-		std::sort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
+		PolledSort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
 			return chains[a] == chains[b] ? a < b : SweepBefore(chains[a], chains[b]);
 		});
 	}
@@ -355,14 +358,19 @@ private:
 		bool ccw;
 	};
 
+	//! Of a place in `status`, with what the C library adds
+	static constexpr size_t NODE_BYTES = 64;
+
 	const SweepChains &chains;
 	HANDLER &handler;
+	Poll poll;
+	HeldMemory nodes;
 	Status status;
-	std::vector<uint32_t> events;
-	std::vector<uint32_t> chain_of;
+	CountedVector<uint32_t> events;
+	CountedVector<uint32_t> chain_of;
 	// by segment: where it is in the order, and the event that touched it last
-	std::vector<Iterator> place;
-	std::vector<uint32_t> stamp;
+	CountedVector<Iterator> place;
+	CountedVector<uint32_t> stamp;
 	std::vector<bool> first_seen;
 	// of the event at hand
 	std::vector<uint32_t> starts;

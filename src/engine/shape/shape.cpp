@@ -17,7 +17,7 @@ using vibe::Vec2;
 
 //! At least so many; never fewer, as those beyond are not looked at
 template <class T>
-static void Fit(std::vector<T> &column, uint32_t count) {
+static void Fit(CountedVector<T> &column, uint32_t count) {
 	if (column.size() < count) {
 		column.resize(count);
 	}

@@ -3,11 +3,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "geometry/work_scope.hpp"
 #include "vibe/shape.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace vibespatial {
 
@@ -30,16 +30,16 @@ private:
 	//! Shows what is there; how many vertices, the dimension and what it follows from are the caller's
 	void Show();
 
-	std::vector<double> x;
-	std::vector<double> y;
-	std::vector<uint32_t> vertex_ring;
-	std::vector<vibe::ShapeRing> rings;
-	std::vector<uint32_t> element_begin;
-	std::vector<vibe::Box> element_box;
-	std::vector<vibe::Vec2> points;
-	std::vector<vibe::Vec2> ends;
-	std::vector<vibe::Box> boxes;
-	std::vector<uint32_t> flat_shells;
+	CountedVector<double> x;
+	CountedVector<double> y;
+	CountedVector<uint32_t> vertex_ring;
+	CountedVector<vibe::ShapeRing> rings;
+	CountedVector<uint32_t> element_begin;
+	CountedVector<vibe::Box> element_box;
+	CountedVector<vibe::Vec2> points;
+	CountedVector<vibe::Vec2> ends;
+	CountedVector<vibe::Box> boxes;
+	CountedVector<uint32_t> flat_shells;
 	vibe::ShapeView view {};
 };
 

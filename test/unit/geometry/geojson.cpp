@@ -88,7 +88,7 @@ TEST_CASE("GeoJSON collections nest", "[geojson]") {
 	                  R"({"type":"MultiPoint","coordinates":[[3.0,4.0]]}]})";
 	GeometryBatch batch;
 	Read(text, batch);
-	REQUIRE(batch.node_children == std::vector<uint32_t> {3, 0, 0, 1, 0});
+	REQUIRE(batch.node_children == CountedVector<uint32_t> {3, 0, 0, 1, 0});
 	REQUIRE(WriteGeoJson(batch, 0) == text);
 
 	auto nested = PointText("1.0,2.0");
@@ -119,7 +119,7 @@ TEST_CASE("One Z makes the whole geometry three-dimensional", "[geojson]") {
 	REQUIRE(batch.z.empty());
 	Read(PointText("3,4,5"), batch);
 	Read(PointText("6,7"), batch);
-	REQUIRE(batch.vertex_type == std::vector<uint8_t> {VERTEX_XY, VERTEX_Z, VERTEX_XY});
+	REQUIRE(batch.vertex_type == CountedVector<uint8_t> {VERTEX_XY, VERTEX_Z, VERTEX_XY});
 	REQUIRE(batch.z.size() == 3);
 	REQUIRE(std::isnan(batch.z[0]));
 	REQUIRE(batch.z[1] == 5);

@@ -54,11 +54,11 @@ TEST_CASE("A batch knows NULL from EMPTY", "[geometry_batch]") {
 	batch.EndRow();
 
 	REQUIRE(batch.RowCount() == 3);
-	REQUIRE(batch.valid == std::vector<uint8_t> {0, 1, 1});
+	REQUIRE(batch.valid == CountedVector<uint8_t> {0, 1, 1});
 	REQUIRE(batch.type[0] == GeometryType::INVALID);
 	REQUIRE(batch.type[1] == GeometryType::LINESTRING);
-	REQUIRE(batch.row_node == std::vector<uint32_t> {0, 0, 1, 2});
-	REQUIRE(batch.row_part == std::vector<uint32_t> {0, 0, 1, 1});
+	REQUIRE(batch.row_node == CountedVector<uint32_t> {0, 0, 1, 2});
+	REQUIRE(batch.row_part == CountedVector<uint32_t> {0, 0, 1, 1});
 	for (size_t row = 0; row < 3; row++) {
 		REQUIRE(batch.IsEmpty(row));
 		REQUIRE(batch.Bounds(row).IsEmpty());
@@ -73,11 +73,11 @@ TEST_CASE("A batch lays parts, rings and vertices out as prefix arrays", "[geome
 	AddPoint(batch, VERTEX_XY, 3, 4, 0, 0);
 	AddMultiPolygon(batch);
 
-	REQUIRE(batch.row_node == std::vector<uint32_t> {0, 1, 5});
-	REQUIRE(batch.node_children == std::vector<uint32_t> {0, 3, 0, 0, 0});
-	REQUIRE(batch.row_part == std::vector<uint32_t> {0, 1, 4});
-	REQUIRE(batch.part_ring == std::vector<uint32_t> {0, 1, 3, 3, 4});
-	REQUIRE(batch.ring_start == std::vector<uint32_t> {0, 1, 5, 9, 13});
+	REQUIRE(batch.row_node == CountedVector<uint32_t> {0, 1, 5});
+	REQUIRE(batch.node_children == CountedVector<uint32_t> {0, 3, 0, 0, 0});
+	REQUIRE(batch.row_part == CountedVector<uint32_t> {0, 1, 4});
+	REQUIRE(batch.part_ring == CountedVector<uint32_t> {0, 1, 3, 3, 4});
+	REQUIRE(batch.ring_start == CountedVector<uint32_t> {0, 1, 5, 9, 13});
 
 	const auto view = batch.View(1);
 	REQUIRE(view.part_begin == 1);
@@ -161,8 +161,8 @@ TEST_CASE("Clear and Rollback leave no trace", "[geometry_batch]") {
 	batch.Rollback(mark);
 
 	REQUIRE(batch.RowCount() == 1);
-	REQUIRE(batch.row_node == std::vector<uint32_t> {0, 4});
-	REQUIRE(batch.row_part == std::vector<uint32_t> {0, 3});
+	REQUIRE(batch.row_node == CountedVector<uint32_t> {0, 4});
+	REQUIRE(batch.row_part == CountedVector<uint32_t> {0, 3});
 	REQUIRE(batch.node_type.size() == 4);
 	REQUIRE(batch.part_ring == part_ring);
 	REQUIRE(batch.ring_start == ring_start);
@@ -173,10 +173,10 @@ TEST_CASE("Clear and Rollback leave no trace", "[geometry_batch]") {
 
 	batch.Clear();
 	REQUIRE(batch.RowCount() == 0);
-	REQUIRE(batch.row_node == std::vector<uint32_t> {0});
-	REQUIRE(batch.row_part == std::vector<uint32_t> {0});
-	REQUIRE(batch.part_ring == std::vector<uint32_t> {0});
-	REQUIRE(batch.ring_start == std::vector<uint32_t> {0});
+	REQUIRE(batch.row_node == CountedVector<uint32_t> {0});
+	REQUIRE(batch.row_part == CountedVector<uint32_t> {0});
+	REQUIRE(batch.part_ring == CountedVector<uint32_t> {0});
+	REQUIRE(batch.ring_start == CountedVector<uint32_t> {0});
 	REQUIRE(batch.x.empty());
 	AddMultiPolygon(batch);
 	REQUIRE(batch.part_ring == part_ring);

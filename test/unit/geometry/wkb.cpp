@@ -104,8 +104,8 @@ TEST_CASE("Reading WKB fills the columns", "[wkb]") {
 	GeometryBatch batch;
 	const auto polygon = Sample(GeometryType::POLYGON, VERTEX_Z | VERTEX_M);
 	ReadWkb(Data(polygon), polygon.size(), batch);
-	REQUIRE(batch.part_ring == std::vector<uint32_t> {0, 3});
-	REQUIRE(batch.ring_start == std::vector<uint32_t> {0, 5, 9, 9});
+	REQUIRE(batch.part_ring == CountedVector<uint32_t> {0, 3});
+	REQUIRE(batch.ring_start == CountedVector<uint32_t> {0, 5, 9, 9});
 	// The sample counts 1.25, 2.5, 3.75 .. through all its doubles
 	for (uint32_t i = 0; i < 9; i++) {
 		REQUIRE(batch.x[i] == 1.25 * (4 * i + 1));

@@ -223,8 +223,8 @@ TEST_CASE("Coordinates of all sizes", "[overlay]") {
 		GeometryBatch out;
 		Serial serial;
 		overlay.Run(Rule(OverlayOp::INTERSECTION), serial, out);
-		REQUIRE(out.x == std::vector<double> {size, 2 * size, 2 * size, size, size});
-		REQUIRE(out.y == std::vector<double> {size, size, 2 * size, 2 * size, size});
+		REQUIRE(out.x == CountedVector<double> {size, 2 * size, 2 * size, size, size});
+		REQUIRE(out.y == CountedVector<double> {size, size, 2 * size, 2 * size, size});
 	}
 }
 

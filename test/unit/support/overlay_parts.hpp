@@ -91,14 +91,14 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 	compared.parts = parts;
 	OverlayArrangement arrangement;
 	Serial serial;
-	std::vector<OverlayPoint> none;
+	CountedVector<OverlayPoint> none;
 	const vibe::Box boxes[2] = {vibe::Box::Empty(), vibe::Box::Empty()};
 	for (uint32_t part = 0; part < parts; part++) {
 		if (united.failed[part]) {
 			compared.failed++;
 			continue;
 		}
-		std::vector<OverlayChain> own;
+		CountedVector<OverlayChain> own;
 		for (size_t i = 0; i < input.chains.size(); i++) {
 			if (input.part[i] == part) {
 				own.push_back(input.chains[i]);

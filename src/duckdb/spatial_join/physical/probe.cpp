@@ -107,6 +107,7 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
                                                         GlobalOperatorState &, OperatorState &state_p) const {
 	auto &state = state_p.Cast<SpatialJoinOperatorState>();
 	auto &global = SpatialJoinState::Get(*this);
+	const QueryScope scope(context.client);
 	if (global.partitions) {
 		auto &partitions = *global.partitions;
 		if (!state.part_rows) {

@@ -116,6 +116,7 @@ SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context,
                                                       OperatorSourceInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSource>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSource>();
+	const QueryScope scope(context.client);
 	while (true) {
 		if (context.client.IsInterrupted()) {
 			throw InterruptException();

@@ -60,7 +60,7 @@ struct UnitedNet {
 	State state = State::PARTS;
 	OverlayNet::Edges edges;
 	PagesVector<uint32_t> next;
-	std::vector<uint8_t> crowded;
+	CountedVector<uint8_t> crowded;
 	//! For each edge that may be the lower one at the first vertex of a hole
 	PagesVector<uint32_t> under;
 	//! In the order of their first vertices
