@@ -323,6 +323,7 @@ void OverlayEdges::PlanStrips() {
 	plan.Choose(edges.size(), [&](size_t i, Vec2 &a, Vec2 &b) {
 		a = edges[i].a;
 		b = edges[i].b;
+		return 0.0;
 	});
 }
 

@@ -40,6 +40,7 @@ StripPlan CrowdedPairs::PlanOf(const std::vector<StripPiece> &pieces) {
 	plan.Choose(pieces.size(), [&](size_t i, Vec2 &a, Vec2 &b) {
 		a = pieces[i].p;
 		b = pieces[i].q;
+		return pieces[i].reach;
 	});
 	return plan;
 }

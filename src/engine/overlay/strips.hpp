@@ -56,7 +56,8 @@ struct StripPlan {
 	double width = 0;
 	double scale = 0;
 
-	//! `count` edges, of which edge(i, a, b) tells the ends. Edges that are long in every direction have one strip.
+	//! `count` edges, of which edge(i, a, b) sets the ends and returns the reach. Edges that are long in every direction have one
+	//! strip.
 	template <class EDGE>
 	void Choose(size_t count, const EDGE &edge);
 
@@ -142,11 +143,11 @@ void StripPlan::Measure(const StripFrame &direction, size_t count, const EDGE &e
 	double least = vibe::Infinity(), most = -least, run = 0;
 	vibe::Vec2 a, b;
 	for (size_t i = 0; i < count; i++) {
-		edge(i, a, b);
+		const double reach = edge(i, a, b);
 		const double from = direction.Map(a).x, to = direction.Map(b).x;
 		least = std::min(least, std::min(from, to));
 		most = std::max(most, std::max(from, to));
-		run += vibe::Abs(to - from);
+		run += vibe::Abs(to - from) + 2 * reach;
 	}
 	frame = direction;
 	low = least;
