@@ -4,6 +4,8 @@
 // What the curve of a ring sweeps over, made in pieces: for curves that would cross themselves everywhere.
 //
 // Promise: the same area as that of the curve, but for the rounding of crossings; the same to the bit for any number of threads.
+// Where pieces meet in a corner that turns to this side, the rectangles of its edges are not trimmed: they pass over the ring, to places
+// on its other side that are within the distance, too.
 // Each edge sweeps over a rectangle, and each corner that turns away over what the style of joins gives it. Runs of edges are united
 // first, then their unions, so that most of what lies inside of others is gone before it meets the rest.
 //===----------------------------------------------------------------------===//
