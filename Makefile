@@ -92,6 +92,10 @@ bench-joins: extension ## run the benchmark of spatial joins (ARGS="--quick" goe
 bench-overlay: extension ## run the benchmark of unions and overlays (ARGS="--quick" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/overlay.py --extension $(EXTENSION) $(ARGS)
 
+.PHONY: bench-hostile
+bench-hostile: extension ## run the benchmark of input that makes algorithms quadratic, beside GEOS (ARGS="--quick" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/hostile.py --extension $(EXTENSION) $(ARGS)
+
 .PHONY: bench-gpu
 bench-gpu: extension ## run the benchmark of joins and unions on the GPU beside the CPU engine and the peers (ARGS="--points 1000000" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/gpu.py --extension $(EXTENSION) --out build/bench-gpu $(ARGS)

@@ -31,8 +31,8 @@ SqlTable::rows_t LogRows(ClientContext &context, const vector<Value> &) {
 	for (auto &event : vibespatial::DispatchLog::Get().Events()) {
 		rows.push_back({Value::UBIGINT(event.sequence), Value::TIMESTAMPTZ(timestamp_tz_t(event.time)),
 		                MaySee(context, event.query) ? Value(event.query.text) : Value(LogicalType::VARCHAR),
-		                Value(event.operator_name), Value(event.operation), Value(event.requested), Value(event.selected),
-		                Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
+		                Value(event.operator_name), Value(event.operation), Value(event.requested),
+		                Value(event.selected), Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
 		                Value::UBIGINT(event.bytes_to_device), Value::UBIGINT(event.bytes_from_device),
 		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms), Value::DOUBLE(event.kernel_ms),
 		                Value::DOUBLE(event.from_device_ms), Value::DOUBLE(event.total_ms),

@@ -1,9 +1,9 @@
 #include "engine/constructive/buffer.hpp"
 
 #include "engine/constructive/make_valid.hpp"
-#include "engine/constructive/offset_curves.hpp"
-#include "engine/constructive/tuning.hpp"
+#include "engine/constructive/offset_pieces.hpp"
 #include "engine/relate/validity.hpp"
+#include "engine/shape/angle.hpp"
 #include "engine/shape/open_ring.hpp"
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
@@ -15,25 +15,7 @@ namespace vibespatial {
 
 namespace {
 
-using namespace buffer_tuning;
-using vibe::Vec2;
-
 constexpr int32_t MAX_QUAD_SEGS = 65536;
-
-//! Whether a closed curve turns left at every corner and winds once
-bool IsConvex(const Vec2 *points, size_t count) {
-	size_t turns = 0;
-	for (size_t i = 0; i < count; i++) {
-		const auto &p = points[i];
-		const auto &q = points[i + 1 < count ? i + 1 : 0];
-		const auto &r = points[i + 2 < count ? i + 2 : i + 2 - count];
-		if (vibe::Orient2d(p, q, r) <= 0) {
-			return false;
-		}
-		turns += LexicographicallyLess(p, q) != LexicographicallyLess(q, r);
-	}
-	return turns == 2;
-}
 
 class BufferBuilder {
 public:
@@ -43,22 +25,25 @@ public:
 	}
 
 	void Run(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
-		AddParts(batch.View(row));
+		AddParts(batch.View(row), false);
 		if (done.RowCount() == 0) {
-			Emit(curves, out);
+			AppendArea(curves, overlay, parallel, out);
 			return;
 		}
-		Emit(curves, done);
-		Unite(done, out);
+		AppendArea(curves, overlay, parallel, done);
+		AppendUnion(done, overlay, parallel, out);
 	}
 
 private:
-	void AddParts(const vibe::GeometryView &view) {
+	//! `mended`: they are the result of MakeValid()
+	void AddParts(const vibe::GeometryView &view, bool mended) {
 		for (auto part = view.part_begin; part < view.part_end; part++) {
 			if (view.part_family[part] != vibe::FAMILY_POLYGON) {
 				AddChains(view, part);
 			} else if (IsValidPolygon(view, part)) {
 				AddPolygon(view, part);
+			} else if (mended) {
+				throw GeometryError("a polygon cannot be made valid");
 			} else {
 				AddMended(view, part);
 			}
@@ -70,21 +55,33 @@ private:
 		if (!(distance > 0)) {
 			return;
 		}
-		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-			const auto begin = view.ring_start[ring];
-			const auto end = view.ring_start[ring + 1];
+		for (auto i = view.part_ring[part]; i < view.part_ring[part + 1]; i++) {
+			const auto begin = view.ring_start[i];
+			const auto end = view.ring_start[i + 1];
 			if (begin == end) {
 				continue;
 			}
-			if (view.part_family[part] == vibe::FAMILY_LINE) {
-				if (IsFar(view, begin, end)) {
-					AddFar(view, begin, end);
-				} else {
-					curves.AddLine(view, begin, end);
-				}
-			} else {
-				curves.AddPoint(view.Vertex(begin));
+			ring.Load(view, begin, end);
+			if (view.part_family[part] != vibe::FAMILY_LINE || ring.Size() == 1) {
+				curves.AddPoint(ring.vertices[0]);
+				continue;
 			}
+			// A closed line has two rings as curves; one that goes there and back has not
+			if (ring.Size() > 3 && ring.vertices.front() == ring.vertices.back()) {
+				ring.MakeRing();
+				AddRing();
+				ring.Reverse();
+			} else {
+				ring.MakeLine();
+			}
+			AddRing();
+		}
+	}
+	void AddRing() {
+		if (IsCrowded(ring, distance, style)) {
+			AppendSweep(ring, distance, style, overlay, parallel, done);
+		} else {
+			curves.AddRing(ring);
 		}
 	}
 
@@ -94,26 +91,66 @@ private:
 		}
 		if (distance < 0 && curves.Count() > 0) {
 			// One by one: the curve of a polygon that is thinner than the margin must not affect its neighbours
-			Emit(curves, done);
+			AppendArea(curves, overlay, parallel, done);
 			curves.Clear();
 		}
-		if (distance > 0 &&
-		    IsFar(view, view.ring_start[view.part_ring[part]], view.ring_start[view.part_ring[part + 1]])) {
-			// The buffers of its rings, and the polygon itself
-			for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-				AddFar(view, view.ring_start[ring], view.ring_start[ring + 1]);
+		const auto before = curves.Count();
+		for (auto i = view.part_ring[part]; i < view.part_ring[part + 1]; i++) {
+			if (!LoadRing(view, part, i)) {
+				continue;
 			}
+			if (distance != 0 && IsCrowded(ring, vibe::Abs(distance), style)) {
+				curves.Resize(before);
+				AddFarPolygon(view, part);
+				return;
+			}
+			const auto count = curves.Count();
+			curves.AddRing(ring);
+			if (distance < 0 && curves.Count() > count) {
+				curves.ReverseLast();
+			}
+		}
+	}
+	//! With the side that the curve is on to its right; false where there is no ring
+	bool LoadRing(const vibe::GeometryView &view, uint32_t part, uint32_t number) {
+		ring.Load(view, view.ring_start[number], view.ring_start[number + 1]);
+		ring.MakeRing();
+		if (ring.Size() < 3) {
+			return false;
+		}
+		const bool shell = number == view.part_ring[part];
+		if (IsCounterClockwise(ring.vertices) != (shell == (distance >= 0))) {
+			ring.Reverse();
+		}
+		return true;
+	}
+	//! The polygon, with or without what its rings sweep over
+	void AddFarPolygon(const vibe::GeometryView &view, uint32_t part) {
+		GeometryBatch sweeps;
+		GeometryBatch &rows = distance > 0 ? done : sweeps;
+		for (auto i = view.part_ring[part]; i < view.part_ring[part + 1]; i++) {
+			if (LoadRing(view, part, i)) {
+				AppendSweep(ring, vibe::Abs(distance), style, overlay, parallel, rows);
+			}
+		}
+		if (distance > 0) {
 			CopyPolygon(view, part, done);
 			return;
 		}
-		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
-			curves.AddPolygonRing(view, view.ring_start[ring], view.ring_start[ring + 1], ring == view.part_ring[part],
-			                      distance >= 0);
+		GeometryBatch polygon;
+		CopyPolygon(view, part, polygon);
+		overlay.Add(Overlay::LEFT, polygon, 0);
+		for (size_t i = 0; i < sweeps.RowCount(); i++) {
+			overlay.Add(Overlay::RIGHT, sweeps, i);
 		}
+		OverlayRule rule;
+		rule.op = OverlayOp::DIFFERENCE;
+		rule.areas_only = true;
+		overlay.Run(rule, parallel, done);
 	}
 
-	//! Whether a margin with round corners certainly leaves nothing of a polygon. Even with few segments the margin is wider than
-	//! a third of the distance.
+	//! Whether a margin with round corners certainly leaves nothing of a polygon: no point is farther from its boundary than half of
+	//! the shorter side of its box
 	bool IsThin(const vibe::GeometryView &view, uint32_t part) const {
 		if (distance >= 0 || style.join != BufferJoin::ROUND) {
 			return false;
@@ -125,62 +162,19 @@ private:
 			box.min_y = std::min(box.min_y, view.y[i]);
 			box.max_y = std::max(box.max_y, view.y[i]);
 		}
-		return std::min(box.max_x - box.min_x, box.max_y - box.min_y) <= -distance / 2;
-	}
-
-	//! Whether the curve would cross itself everywhere: FAR_EDGES average edges are shorter than the distance
-	bool IsFar(const vibe::GeometryView &view, uint32_t begin, uint32_t end) const {
-		if (style.join != BufferJoin::ROUND || end - begin < 4 * FAR_EDGES) {
-			return false;
-		}
-		double length = 0;
-		for (auto i = begin + 1; i < end; i++) {
-			length += vibe::Abs(view.x[i] - view.x[i - 1]) + vibe::Abs(view.y[i] - view.y[i - 1]);
-		}
-		return length / (end - begin) * FAR_EDGES < distance;
-	}
-
-	//! The buffer of a chain as the union of the buffers of its pieces, recursively: each union has few vertices
-	void AddFar(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
-		CountedVector<Vec2> chain;
-		for (auto i = begin; i < end; i++) {
-			AppendDistinct(chain, view.Vertex(i));
-		}
-		if (chain.size() < 2) {
-			if (!chain.empty()) {
-				curves.AddPoint(chain[0]);
-			}
-			return;
-		}
-		const auto cap = chain.front() == chain.back() ? BufferCap::ROUND : style.cap;
-		AddPieces(chain.data(), chain.size(), cap, cap, done);
-	}
-
-	void AddPieces(const Vec2 *vertices, size_t count, BufferCap first_cap, BufferCap last_cap, GeometryBatch &out) {
-		const auto edges = count - 1;
-		if (edges <= FAR_EDGES) {
-			OffsetCurves piece(distance, style);
-			piece.AddPiece(vertices, count, first_cap, last_cap);
-			Emit(piece, out);
-			return;
-		}
-		GeometryBatch pieces;
-		for (size_t i = 0; i < FAR_PIECES; i++) {
-			const auto from = edges * i / FAR_PIECES, to = edges * (i + 1) / FAR_PIECES;
-			AddPieces(vertices + from, to - from + 1, i == 0 ? first_cap : BufferCap::ROUND,
-			          i + 1 == FAR_PIECES ? last_cap : BufferCap::ROUND, pieces);
-		}
-		Unite(pieces, out);
+		// What the chords of arcs leave of the distance (buffer.hpp), and more than is rounded
+		const double margin = -distance * Direction(0.75 * HALF_TURN / 2 / std::max(style.quad_segs, 1)).x * (1 - 1e-9);
+		return std::min(box.max_x - box.min_x, box.max_y - box.min_y) / 2 < margin;
 	}
 
 	static void CopyPolygon(const vibe::GeometryView &view, uint32_t part, GeometryBatch &polygon) {
 		polygon.BeginRow(GeometryType::POLYGON, VERTEX_XY);
 		polygon.BeginNode(GeometryType::POLYGON, 0);
 		polygon.BeginPart(vibe::FAMILY_POLYGON);
-		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
+		for (auto i = view.part_ring[part]; i < view.part_ring[part + 1]; i++) {
 			polygon.BeginRing();
-			for (auto i = view.ring_start[ring]; i < view.ring_start[ring + 1]; i++) {
-				polygon.AddVertex(view.x[i], view.y[i], 0, 0);
+			for (auto vertex = view.ring_start[i]; vertex < view.ring_start[i + 1]; vertex++) {
+				polygon.AddVertex(view.x[vertex], view.y[vertex], 0, 0);
 			}
 		}
 		polygon.EndRow();
@@ -190,58 +184,16 @@ private:
 	void AddMended(const vibe::GeometryView &view, uint32_t part) {
 		GeometryBatch polygon;
 		CopyPolygon(view, part, polygon);
-		GeometryBatch mended;
-		MakeValid(polygon, 0, overlay, parallel, mended);
-		AddParts(mended.View(0));
-	}
-
-	//! Appends the area that the curves wind around
-	void Emit(const OffsetCurves &from, GeometryBatch &out) {
-		if (from.Count() == 0) {
-			out.BeginRow(GeometryType::POLYGON, VERTEX_XY);
-			out.BeginNode(GeometryType::POLYGON, 0);
-			out.BeginPart(vibe::FAMILY_POLYGON);
-			out.EndRow();
-			return;
-		}
-		if (from.Count() == 1 && IsConvex(from.Begin(0), from.Size(0))) {
-			EmitConvex(from.Begin(0), from.Size(0), out);
-			return;
-		}
-		for (size_t i = 0; i < from.Count(); i++) {
-			overlay.AddRing(Overlay::LEFT, from.Begin(i), from.Size(i));
-		}
-		RunOverlay(out);
-	}
-	//! In the normal form that an overlay gives
-	void EmitConvex(const Vec2 *points, size_t count, GeometryBatch &out) {
-		out.RequireRoom(count + 1);
-		out.BeginRow(GeometryType::POLYGON, VERTEX_XY);
-		out.BeginNode(GeometryType::POLYGON, 0);
-		out.BeginPart(vibe::FAMILY_POLYGON);
-		out.BeginRing();
-		const auto least = size_t(std::min_element(points, points + count, LexicographicallyLess) - points);
-		for (size_t i = least; i <= least + count; i++) {
-			const auto &p = points[i < count ? i : i - count];
-			out.AddVertex(p.x, p.y, 0, 0);
-		}
-		out.EndRow();
-	}
-	void Unite(const GeometryBatch &rows, GeometryBatch &out) {
-		for (size_t i = 0; i < rows.RowCount(); i++) {
-			overlay.Add(Overlay::LEFT, rows, i);
-		}
-		RunOverlay(out);
-	}
-	void RunOverlay(GeometryBatch &out) {
-		OverlayRule rule;
-		rule.areas_only = true;
-		overlay.Run(rule, parallel, out);
+		GeometryBatch valid;
+		MakeValid(polygon, 0, overlay, parallel, valid);
+		AddParts(valid.View(0), true);
 	}
 
 	const double distance;
 	const BufferStyle &style;
 	OffsetCurves curves;
+	//! The ring or line at hand
+	OffsetRing ring;
 	Overlay &overlay;
 	Parallel &parallel;
 	//! Rows to be united with the area of the curves

@@ -23,7 +23,7 @@ double Dot(const Vec2 &a, const Vec2 &b) {
 
 } // namespace
 
-OffsetCurves::Edge OffsetCurves::Edge::Between(const Vec2 &a, const Vec2 &b) {
+OffsetRing::Edge OffsetRing::Edge::Between(const Vec2 &a, const Vec2 &b) {
 	double x = b.x - a.x;
 	double y = b.y - a.y;
 	// Scaled so that the squares neither overflow nor underflow
@@ -37,14 +37,65 @@ OffsetCurves::Edge OffsetCurves::Edge::Between(const Vec2 &a, const Vec2 &b) {
 	return Edge {Vec2 {x / length, y / length}, scale ? std::ldexp(length, exponent) : length};
 }
 
+//===----------------------------------------------------------------------===//
+// OffsetRing
+//===----------------------------------------------------------------------===//
+void OffsetRing::Load(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
+	vertices.clear();
+	line_end = 0;
+	for (auto i = begin; i < end; i++) {
+		AppendDistinct(vertices, view.Vertex(i));
+	}
+}
+
+void OffsetRing::MakeLine() {
+	line_end = vertices.size() - 1;
+	for (auto i = line_end; i-- > 1;) {
+		vertices.push_back(vertices[i]);
+	}
+	MakeEdges();
+}
+
+void OffsetRing::MakeLine(const OffsetRing &ring, size_t first, size_t count) {
+	vertices.clear();
+	for (size_t i = 0, vertex = first; i <= count; i++, vertex = ring.Next(vertex)) {
+		vertices.push_back(ring.vertices[vertex]);
+	}
+	MakeLine();
+}
+
+void OffsetRing::MakeRing() {
+	OpenRing(vertices);
+	MakeEdges();
+}
+
+void OffsetRing::Reverse() {
+	std::reverse(vertices.begin(), vertices.end());
+	MakeEdges();
+}
+
+void OffsetRing::MakeEdges() {
+	edges.clear();
+	for (size_t i = 0; i < vertices.size() && vertices.size() > 1; i++) {
+		edges.push_back(Edge::Between(vertices[i], vertices[Next(i)]));
+	}
+}
+
+//===----------------------------------------------------------------------===//
+// OffsetCurves
+//===----------------------------------------------------------------------===//
 OffsetCurves::OffsetCurves(double distance_p, const BufferStyle &style_p)
     : distance(distance_p), style(style_p), quad_segs(uint32_t(std::max(style_p.quad_segs, 1))) {
 }
 
 void OffsetCurves::Clear() {
-	points.clear();
-	ends.clear();
-	start = 0;
+	Resize(0);
+}
+
+void OffsetCurves::Resize(size_t curves) {
+	ends.resize(curves);
+	start = curves > 0 ? ends.back() : 0;
+	points.resize(start);
 }
 
 void OffsetCurves::AddPoint(const Vec2 &p) {
@@ -61,95 +112,76 @@ void OffsetCurves::AddPoint(const Vec2 &p) {
 	Close();
 }
 
-void OffsetCurves::AddLine(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
-	Load(view, begin, end);
-	if (ring.size() == 1) {
-		AddPoint(ring[0]);
-		return;
-	}
-	// A closed line has two rings as curves; one that goes there and back has not
-	if (ring.size() > 3 && ring.front() == ring.back()) {
-		ring.pop_back();
-		AddRing();
-		std::reverse(ring.begin(), ring.end());
-		AddRing();
-		return;
-	}
-	AddOpenLine(style.cap, style.cap);
-}
-
-void OffsetCurves::AddPiece(const Vec2 *vertices, size_t count, BufferCap first_cap, BufferCap last_cap) {
-	ring.assign(vertices, vertices + count);
-	AddOpenLine(first_cap, last_cap);
-}
-
-void OffsetCurves::AddPolygonRing(const vibe::GeometryView &view, uint32_t begin, uint32_t end, bool shell,
-                                  bool outwards) {
-	Load(view, begin, end);
-	OpenRing(ring);
-	if (ring.empty()) {
-		return;
-	}
-	if (IsCounterClockwise(ring) != (shell == outwards)) {
-		std::reverse(ring.begin(), ring.end());
-	}
-	const auto first = std::ptrdiff_t(points.size());
+void OffsetCurves::AddRing(const OffsetRing &ring) {
 	if (distance > 0) {
-		AddRing();
-	} else {
-		points.insert(points.end(), ring.begin(), ring.end());
-		Close();
-	}
-	if (!outwards) {
-		std::reverse(points.begin() + first, points.end());
-	}
-}
-
-void OffsetCurves::Load(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
-	ring.clear();
-	for (auto i = begin; i < end; i++) {
-		AppendDistinct(ring, view.Vertex(i));
-	}
-}
-
-void OffsetCurves::AddOpenLine(BufferCap first_cap, BufferCap last_cap) {
-	const auto last = ring.size() - 1;
-	for (auto i = last; i-- > 1;) {
-		ring.push_back(ring[i]);
-	}
-	MakeEdges();
-	for (size_t i = 0; i < ring.size(); i++) {
-		if (i == 0 || i == last) {
-			AddEnd(i, i == 0 ? first_cap : last_cap);
-		} else {
-			AddCorner(i);
+		for (size_t i = 0; i < ring.Size(); i++) {
+			AddVertex(ring, i);
 		}
+	} else {
+		points.insert(points.end(), ring.vertices.begin(), ring.vertices.end());
 	}
 	Close();
 }
 
-void OffsetCurves::MakeEdges() {
-	edges.clear();
-	for (size_t i = 0; i < ring.size(); i++) {
-		edges.push_back(Edge::Between(ring[i], ring[Next(i)]));
+void OffsetCurves::AddPiece(const OffsetRing &ring, size_t first, size_t count) {
+	const auto none = Vec2 {0, 0};
+	Emit(ring.vertices[first], none, 0);
+	Emit(ring.vertices[first], ring.edges[first].Normal(), distance);
+	auto i = first;
+	for (size_t edge = 1; edge < count; edge++) {
+		i = ring.Next(i);
+		AddVertex(ring, i);
 	}
-}
-
-void OffsetCurves::AddRing() {
-	MakeEdges();
-	for (size_t i = 0; i < ring.size(); i++) {
-		AddCorner(i);
+	// The next piece begins where this one ends, but for a corner that turns to this side: there both overlap
+	const auto last = ring.Next(i), after = ring.Next(last);
+	const auto &p = ring.vertices[last];
+	Emit(p, ring.edges[i].Normal(), distance);
+	if (ring.IsEnd(last) || vibe::Orient2d(ring.vertices[i], p, ring.vertices[after]) >= 0) {
+		AddVertex(ring, last);
+		Emit(p, ring.edges[last].Normal(), distance);
+	}
+	// Back along the ring
+	Emit(p, none, 0);
+	for (size_t edge = 1; edge < count; edge++) {
+		Emit(ring.vertices[i], none, 0);
+		i = ring.Previous(i);
 	}
 	Close();
 }
 
-void OffsetCurves::AddCorner(size_t i) {
-	const auto p = ring[i];
-	const auto &before = edges[Previous(i)];
-	const auto &after = edges[i];
+void OffsetCurves::AddRoundPiece(const OffsetRing &ring, size_t first, size_t count) {
+	OffsetRing piece;
+	piece.MakeLine(ring, first, count);
+	for (size_t i = 0; i < piece.Size(); i++) {
+		if (!piece.IsEnd(i)) {
+			AddCorner(piece, i);
+			continue;
+		}
+		const auto vertex = i == 0 ? first : (first + count) % ring.Size();
+		AddEnd(piece, i, ring.IsEnd(vertex) ? style.cap : BufferCap::ROUND);
+	}
+	Close();
+}
+
+void OffsetCurves::ReverseLast() {
+	std::reverse(points.begin() + std::ptrdiff_t(points.size() - Size(Count() - 1)), points.end());
+}
+
+void OffsetCurves::AddVertex(const OffsetRing &ring, size_t i) {
+	if (ring.IsEnd(i)) {
+		AddEnd(ring, i, style.cap);
+	} else {
+		AddCorner(ring, i);
+	}
+}
+
+void OffsetCurves::AddCorner(const OffsetRing &ring, size_t i) {
+	const auto p = ring.vertices[i];
+	const auto &before = ring.edges[ring.Previous(i)];
+	const auto &after = ring.edges[i];
 	const auto from = before.Normal();
 	const auto to = after.Normal();
-	const int turn = vibe::Orient2d(ring[Previous(i)], p, ring[Next(i)]);
+	const int turn = vibe::Orient2d(ring.vertices[ring.Previous(i)], p, ring.vertices[ring.Next(i)]);
 	const double cosine = vibe::Max(-1, vibe::Min(Dot(from, to), 1));
 	if (turn == 0) {
 		if (cosine > 0) {
@@ -187,7 +219,8 @@ void OffsetCurves::AddCorner(size_t i) {
 	Emit(p, to, distance);
 }
 
-bool OffsetCurves::AddMitre(const Vec2 &p, const Edge &before, const Edge &after, const Vec2 &meeting, double cosine) {
+bool OffsetCurves::AddMitre(const Vec2 &p, const OffsetRing::Edge &before, const OffsetRing::Edge &after,
+                            const Vec2 &meeting, double cosine) {
 	if (style.mitre_limit > 0 && 2 <= style.mitre_limit * style.mitre_limit * (1 + cosine)) {
 		Emit(p, meeting, distance);
 		return true;
@@ -206,11 +239,11 @@ bool OffsetCurves::AddMitre(const Vec2 &p, const Edge &before, const Edge &after
 	return true;
 }
 
-void OffsetCurves::AddEnd(size_t i, BufferCap cap) {
-	const auto p = ring[i];
-	const auto &before = edges[Previous(i)];
+void OffsetCurves::AddEnd(const OffsetRing &ring, size_t i, BufferCap cap) {
+	const auto p = ring.vertices[i];
+	const auto &before = ring.edges[ring.Previous(i)];
 	const auto from = before.Normal();
-	const auto to = edges[i].Normal();
+	const auto to = ring.edges[i].Normal();
 	if (cap == BufferCap::SQUARE) {
 		Emit(p, Vec2 {from.x + before.direction.x, from.y + before.direction.y}, distance);
 		Emit(p, Vec2 {to.x + before.direction.x, to.y + before.direction.y}, distance);

@@ -10,6 +10,62 @@
 
 namespace vibespatial {
 
+//! A ring, or a line as the ring that runs there and back, with what its curve is made from
+class OffsetRing {
+public:
+	struct Edge {
+		//! Of length 1
+		vibe::Vec2 direction;
+		double length;
+
+		static Edge Between(const vibe::Vec2 &a, const vibe::Vec2 &b);
+		//! To the right of the edge, of length 1
+		vibe::Vec2 Normal() const {
+			return vibe::Vec2 {direction.y, -direction.x};
+		}
+	};
+
+	//! Vertices [begin, end) without repeats
+	void Load(const vibe::GeometryView &view, uint32_t begin, uint32_t end);
+	//! Makes a ring of the line that was loaded, which has two vertices at least
+	void MakeLine();
+	//! Makes a ring of a run of edges, as a line
+	void MakeLine(const OffsetRing &ring, size_t first, size_t count);
+	//! Makes a ring of what was loaded; it may repeat its first vertex
+	void MakeRing();
+	void Reverse();
+
+	size_t Size() const {
+		return vertices.size();
+	}
+	size_t Next(size_t i) const {
+		return i + 1 < vertices.size() ? i + 1 : 0;
+	}
+	size_t Previous(size_t i) const {
+		return i > 0 ? i - 1 : vertices.size() - 1;
+	}
+	//! Whether the line ends at a vertex
+	bool IsEnd(size_t i) const {
+		return line_end > 0 && (i == 0 || i == line_end);
+	}
+
+	//! Edges of the ring, or of the line one way
+	size_t WayEdges() const {
+		return line_end > 0 ? line_end : vertices.size();
+	}
+
+	//! No two consecutive ones are equal
+	CountedVector<vibe::Vec2> vertices;
+	//! Edge i starts at vertex i
+	CountedVector<Edge> edges;
+
+private:
+	void MakeEdges();
+
+	//! Of a line: its last vertex
+	size_t line_end = 0;
+};
+
 class OffsetCurves {
 public:
 	//! `distance` >= 0
@@ -25,50 +81,29 @@ public:
 		return ends[curve] - (curve ? ends[curve - 1] : 0);
 	}
 	void Clear();
+	//! Removes all curves but the first ones
+	void Resize(size_t curves);
 
 	// All of these throw GeometryError where a vertex is not finite
 	void AddPoint(const vibe::Vec2 &p);
-	//! Vertices [begin, end) of a line
-	void AddLine(const vibe::GeometryView &view, uint32_t begin, uint32_t end);
-	//! Some edges of a line, at least one; no two consecutive vertices are equal
-	void AddPiece(const vibe::Vec2 *vertices, size_t count, BufferCap first_cap, BufferCap last_cap);
-	//! Vertices [begin, end) of a ring. `outwards`: away from the inside of a shell, or into a hole. Otherwise the other way, and
-	//! the curve runs backwards.
-	void AddPolygonRing(const vibe::GeometryView &view, uint32_t begin, uint32_t end, bool shell, bool outwards);
+	//! The curve on the right side of a ring
+	void AddRing(const OffsetRing &ring);
+	//! What `count` edges from edge `first` on sweep over on their right side, with the corner at the end of the last. All such
+	//! pieces of a ring together cover what its curve winds around, and no more; those that follow each other share a border to the bit.
+	void AddPiece(const OffsetRing &ring, size_t first, size_t count);
+	//! What `count` edges from edge `first` on sweep over on both sides, with round joins and ends; a line has its caps at its ends
+	void AddRoundPiece(const OffsetRing &ring, size_t first, size_t count);
+	//! Turns the last curve around
+	void ReverseLast();
 
 private:
-	//! An edge of the current ring
-	struct Edge {
-		//! Of length 1
-		vibe::Vec2 direction;
-		double length;
-
-		static Edge Between(const vibe::Vec2 &a, const vibe::Vec2 &b);
-		//! To the right of the edge, of length 1
-		vibe::Vec2 Normal() const {
-			return vibe::Vec2 {direction.y, -direction.x};
-		}
-	};
-
-	//! Sets `ring` to the vertices without repeats
-	void Load(const vibe::GeometryView &view, uint32_t begin, uint32_t end);
-	//! The curve around `ring` as a line: along its right side, and back along its left side
-	void AddOpenLine(BufferCap first_cap, BufferCap last_cap);
-	//! The curve on the right side of `ring`
-	void AddRing();
-	void MakeEdges();
-	size_t Next(size_t i) const {
-		return i + 1 < ring.size() ? i + 1 : 0;
-	}
-	size_t Previous(size_t i) const {
-		return i > 0 ? i - 1 : ring.size() - 1;
-	}
-
-	void AddCorner(size_t i);
+	void AddVertex(const OffsetRing &ring, size_t i);
+	void AddCorner(const OffsetRing &ring, size_t i);
 	//! False where the mitre limit leaves a bevel
-	bool AddMitre(const vibe::Vec2 &p, const Edge &before, const Edge &after, const vibe::Vec2 &meeting, double cosine);
+	bool AddMitre(const vibe::Vec2 &p, const OffsetRing::Edge &before, const OffsetRing::Edge &after,
+	              const vibe::Vec2 &meeting, double cosine);
 	//! The end of a line
-	void AddEnd(size_t i, BufferCap cap);
+	void AddEnd(const OffsetRing &ring, size_t i, BufferCap cap);
 	//! The vertices between the ends of an arc
 	void AddArc(const vibe::Vec2 &p, const vibe::Vec2 &from, double angle);
 	void AddCircle(const vibe::Vec2 &p);
@@ -84,9 +119,6 @@ private:
 	CountedVector<vibe::Vec2> points;
 	CountedVector<size_t> ends;
 	size_t start = 0;
-	//! The current ring without repeats, and its edges: edge i starts at vertex i
-	CountedVector<vibe::Vec2> ring;
-	CountedVector<Edge> edges;
 	//! The directions of a quarter circle, computed when needed
 	CountedVector<vibe::Vec2> quarter;
 };

@@ -89,6 +89,10 @@ void OverlayArrangement::ArrangeSettled(CountedVector<OverlayPoint> &points, con
 	OverlayEdges::Tolerance tolerance {0, grid};
 	if (!clean) {
 		net.Touch(points);
+		// Long edges that do not meet, such as parallel ones, look like pairs that do: a sweep tells whether any does
+		if (grid == 0 && net.AreCrowded() && sweep.Run(net, points, rule, parallel)) {
+			return;
+		}
 		net.Split(tolerance, parallel);
 	}
 	// Rounded crossings rarely make edges meet again. Where they do, edges snap to ends within a few units in the last place

@@ -1,5 +1,6 @@
 #include "engine/overlay/edges.hpp"
 
+#include "geometry/error.hpp"
 #include "vibe/overlay.h"
 
 #include <atomic>
@@ -42,6 +43,39 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	// A corner and the sides that meet there belong to one of the four squares only: otherwise two diagonals would snap to each
 	// other's ends forever
 	return (above && below) || first == 0;
+}
+
+//! The places of edges, cuts and entries are 32-bit numbers
+void RequireCount(size_t count) {
+	if (count > UINT32_MAX) {
+		throw GeometryError("an overlay of more than 4,294,967,295 edges, or places where they meet");
+	}
+}
+
+//! Makes ends of counts
+void SumCounts(std::vector<uint32_t> &counts) {
+	size_t sum = 0;
+	for (auto &count : counts) {
+		sum += count;
+		count = uint32_t(sum);
+	}
+	RequireCount(sum);
+}
+
+//! Whether many of the entries of a strip, sorted by t0, come close to many others
+template <class ENTRY>
+bool IsCrowd(const ENTRY *begin, const ENTRY *end) {
+	const auto count = size_t(end - begin);
+	if (count <= CROWD_LEAST) {
+		return false;
+	}
+	size_t pairs = 0;
+	for (const auto *entry = begin; entry != end; ++entry) {
+		pairs += size_t(std::upper_bound(entry + 1, end, entry->t1, [](double t, const ENTRY &e) { return t < e.t0; }) -
+		                entry) -
+		         1;
+	}
+	return pairs > CROWD_PAIRS * count;
 }
 
 } // namespace
@@ -163,14 +197,15 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	if (edges.size() < 2) {
 		return;
 	}
+	RequireCount(edges.size());
 	const bool many = edges.size() >= MANY_EDGES;
 	PlanStrips();
 	const size_t most = std::max(parallel.Threads() > 1 ? parallel.Threads() * 16 : 1, edges.size() / SPLIT_STEP_EDGES);
 	size_t shift = 0;
-	while ((strips - 1) >> shift >= most) {
+	while ((plan.strips - 1) >> shift >= most) {
 		shift++;
 	}
-	const size_t count = ((strips - 1) >> shift) + 1;
+	const size_t count = ((plan.strips - 1) >> shift) + 1;
 	steps.resize(std::max(steps.size(), count));
 	if (count > 1) {
 		Deal(shift, tolerance);
@@ -180,7 +215,7 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 		const auto begin = count == 1 || i == 0 ? 0 : dealt_ends[i - 1];
 		const auto numbers =
 		    count == 1 ? Numbers {nullptr, edges.size()} : Numbers {dealt.data() + begin, dealt_ends[i] - begin};
-		FillStrips(step, i << shift, std::min(strips, (i + 1) << shift), numbers, tolerance);
+		FillStrips(step, i << shift, std::min(plan.strips, (i + 1) << shift), numbers, tolerance);
 		ScanStrips(step, tolerance);
 		if (many) {
 			Release(step.entries);
@@ -194,6 +229,7 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	if (total == 0) {
 		return;
 	}
+	RequireCount(total);
 	// Sorts the cuts by edge
 	cut_start.assign(edges.size() + 1, 0);
 	for (size_t i = 0; i < count; i++) {
@@ -224,22 +260,46 @@ void OverlayEdges::Touch(CountedVector<OverlayPoint> &points) {
 	PlanStrips();
 	steps.resize(std::max<size_t>(steps.size(), 1));
 	auto &step = steps[0];
-	FillStrips(step, 0, strips, Numbers {nullptr, edges.size()}, Tolerance {});
+	FillStrips(step, 0, plan.strips, Numbers {nullptr, edges.size()}, Tolerance {});
+	// The largest t1 up to each entry of its strip
+	CountedVector<double> highest(step.entries.size());
+	for (size_t strip = 0; strip < plan.strips; strip++) {
+		const auto begin = strip == 0 ? 0 : step.ends[strip - 1], end = step.ends[strip];
+		PolledSort(step.entries.begin() + begin, step.entries.begin() + end,
+		           [](const Entry &a, const Entry &b) { return a.t0 < b.t0; });
+		for (auto i = begin; i < end; i++) {
+			highest[i] = i == begin ? step.entries[i].t1 : std::max(highest[i - 1], step.entries[i].t1);
+		}
+	}
 	Poll poll;
 	for (auto &point : points) {
 		const auto &p = point.point;
-		const auto strip = StripOf(p.x);
-		poll(step.ends[strip] - (strip == 0 ? 0 : step.ends[strip - 1]));
-		for (auto i = strip == 0 ? 0 : step.ends[strip - 1]; i < step.ends[strip]; i++) {
-			const auto &entry = step.entries[i];
-			if (entry.y0 <= p.y && p.y <= entry.y1 && entry.x0 <= p.x && p.x <= entry.x1) {
-				const auto &edge = edges[entry.edge];
-				if (p == edge.a || p == edge.b || vibe::Orient2d(edge.a, edge.b, p) == 0) {
+		const auto at = plan.frame.Map(p);
+		const double slack = plan.frame.Slack(p, p);
+		const auto strip = plan.StripOf(at.x);
+		const auto begin = step.entries.begin() + (strip == 0 ? 0 : step.ends[strip - 1]);
+		auto entry = std::upper_bound(begin, step.entries.begin() + step.ends[strip], at.y + slack,
+		                              [](double t, const Entry &e) { return t < e.t0; });
+		while (entry != begin && highest[size_t(entry - 1 - step.entries.begin())] >= at.y - slack) {
+			--entry;
+			poll();
+			if (entry->t1 >= at.y - slack && entry->s0 <= at.x + slack && at.x - slack <= entry->s1) {
+				const auto &edge = edges[entry->edge];
+				if (p == edge.a || p == edge.b ||
+				    (vibe::Orient2d(edge.a, edge.b, p) == 0 && vibe::LiesInside(edge, p))) {
 					point.on |= edge.lines | (edge.rise[0] != 0 ? 1u : 0u) | (edge.rise[1] != 0 ? 2u : 0u);
 				}
 			}
 		}
 	}
+}
+
+bool OverlayEdges::AreCrowded() {
+	if (edges.size() < CROWD_LEAST) {
+		return false;
+	}
+	PlanStrips();
+	return plan.beside > MANY_BESIDE;
 }
 
 void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
@@ -261,48 +321,34 @@ void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
 	Settle(parallel);
 }
 
-//! Divides the extent into strips of equal width
 void OverlayEdges::PlanStrips() {
-	const auto n = edges.size();
-	const double low = edges[0].a.x;
-	double high = low, run = 0;
-	for (auto &edge : edges) {
-		high = std::max(high, edge.b.x);
-		run += edge.b.x - edge.a.x;
-	}
-	const double width = high - low;
-	strips = n > 32 ? size_t(vibe::StripCount(double(n), width, run)) : 1;
-	strip_low = low;
-	strip_width = width / double(strips);
-	strip_scale = width > 0 ? double(strips) / width : 0;
+	plan.Choose(edges.size(), [&](size_t i, Vec2 &a, Vec2 &b) {
+		a = edges[i].a;
+		b = edges[i].b;
+		return 0.0;
+	});
 }
 
-namespace {
-
-double ReachOf(const OverlayEdge &edge, const OverlayEdges::Tolerance &tolerance) {
-	return vibe::ReachOf(edge, tolerance.reach) + tolerance.grid;
+StripEdge OverlayEdges::InFrame(const OverlayEdge &edge, const Tolerance &tolerance) const {
+	return StripEdge(plan.frame, edge.a, edge.b, vibe::ReachOf(edge, tolerance.reach) + tolerance.grid);
 }
-
-} // namespace
 
 //! Finds the edges of each step of 2^shift strips
 void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
 	Poll poll;
 	const auto visit = [&](const auto &add) {
 		for (uint32_t i = 0; i < edges.size(); i++) {
-			const double reach = ReachOf(edges[i], tolerance);
-			const auto last = StripOf(edges[i].b.x + reach) >> shift;
+			const auto edge = InFrame(edges[i], tolerance);
+			const auto last = plan.StripOf(edge.b.x + edge.reach) >> shift;
 			poll();
-			for (auto step = StripOf(edges[i].a.x - reach) >> shift; step <= last; step++) {
+			for (auto step = plan.StripOf(edge.a.x - edge.reach) >> shift; step <= last; step++) {
 				add(step, i);
 			}
 		}
 	};
-	dealt_ends.assign(((strips - 1) >> shift) + 2, 0);
+	dealt_ends.assign(((plan.strips - 1) >> shift) + 2, 0);
 	visit([&](size_t step, uint32_t) { dealt_ends[step + 1]++; });
-	for (size_t i = 1; i < dealt_ends.size(); i++) {
-		dealt_ends[i] += dealt_ends[i - 1];
-	}
+	SumCounts(dealt_ends);
 	dealt.resize(dealt_ends.back());
 	// Moves every start to its end
 	visit([&](size_t step, uint32_t edge) { dealt[dealt_ends[step]++] = edge; });
@@ -312,48 +358,46 @@ void OverlayEdges::Deal(size_t shift, const Tolerance &tolerance) {
 //! those of a strip are close in memory.
 void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers,
                               const Tolerance &tolerance) const {
+	step.first = begin;
 	auto &ends = step.ends;
 	Poll poll;
 	ends.assign(end - begin + 1, 0);
 	for (size_t i = 0; i < numbers.count; i++) {
-		const auto &edge = edges[numbers[i]];
-		const double reach = ReachOf(edge, tolerance);
-		const auto last = std::min(StripOf(edge.b.x + reach), end - 1);
+		const auto edge = InFrame(edges[numbers[i]], tolerance);
+		const auto last = std::min(plan.StripOf(edge.b.x + edge.reach), end - 1);
 		poll();
-		for (auto strip = std::max(StripOf(edge.a.x - reach), begin); strip <= last; strip++) {
+		for (auto strip = std::max(plan.StripOf(edge.a.x - edge.reach), begin); strip <= last; strip++) {
 			ends[strip - begin + 1]++;
 		}
 	}
-	for (size_t i = 1; i < ends.size(); i++) {
-		ends[i] += ends[i - 1];
-	}
+	SumCounts(ends);
 	// Moves every start to its end
 	auto &entries = step.entries;
 	entries.resize(ends.back());
 	for (size_t i = 0; i < numbers.count; i++) {
 		const auto number = numbers[i];
 		poll();
-		const auto &edge = edges[number];
-		const double reach = ReachOf(edge, tolerance);
-		const double x0 = edge.a.x - reach, x1 = edge.b.x + reach;
-		const double y0 = std::min(edge.a.y, edge.b.y) - reach, y1 = std::max(edge.a.y, edge.b.y) + reach;
-		const auto first = StripOf(x0), last = StripOf(x1);
+		const auto edge = InFrame(edges[number], tolerance);
+		const double reach = edge.reach;
+		const double s0 = edge.a.x - reach, s1 = edge.b.x + reach;
+		const double t0 = std::min(edge.a.y, edge.b.y) - reach, t1 = std::max(edge.a.y, edge.b.y) + reach;
+		const auto first = plan.StripOf(s0), last = plan.StripOf(s1);
 		const auto from = std::max(first, begin), to = std::min(last, end - 1);
 		if (last - first < 2) {
 			for (auto strip = from; strip <= to; strip++) {
-				entries[ends[strip - begin]++] = Entry {y0, y1, x0, x1, number};
+				entries[ends[strip - begin]++] = Entry {t0, t1, s0, s1, number};
 			}
 			continue;
 		}
 		const double slope = (edge.b.y - edge.a.y) / (edge.b.x - edge.a.x);
 		// Exceeds all rounding errors here, including the position of the border of a strip
-		const double slack = 1e-9 * (y1 - y0) + vibe::Abs(slope) * (strip_width * 1e-6 + reach) + reach +
-		                     1e-15 * (vibe::Abs(y0) + vibe::Abs(y1));
+		const double slack = 1e-9 * (t1 - t0) + vibe::Abs(slope) * (plan.width * 1e-6 + reach) + reach +
+		                     1e-15 * (vibe::Abs(t0) + vibe::Abs(t1));
 		for (auto strip = from; strip <= to; strip++) {
-			const double left = edge.a.y + (strip_low + strip_width * double(strip) - edge.a.x) * slope;
-			const double right = edge.a.y + (strip_low + strip_width * double(strip + 1) - edge.a.x) * slope;
-			entries[ends[strip - begin]++] = Entry {std::max(y0, std::min(left, right) - slack),
-			                                        std::min(y1, std::max(left, right) + slack), x0, x1, number};
+			const double left = edge.a.y + (plan.Border(strip) - edge.a.x) * slope;
+			const double right = edge.a.y + (plan.Border(strip + 1) - edge.a.x) * slope;
+			entries[ends[strip - begin]++] = Entry {std::max(t0, std::min(left, right) - slack),
+			                                        std::min(t1, std::max(left, right) + slack), s0, s1, number};
 		}
 	}
 	ends.pop_back();
@@ -363,21 +407,38 @@ void OverlayEdges::FillStrips(Step &step, size_t begin, size_t end, const Number
 void OverlayEdges::ScanStrips(Step &step, const Tolerance &tolerance) const {
 	Poll poll;
 	step.cuts.clear();
-	auto begin = step.entries.begin();
-	for (auto strip_end : step.ends) {
-		const auto end = step.entries.begin() + strip_end;
-		PolledSort(begin, end, [](const Entry &a, const Entry &b) { return a.y0 < b.y0; });
-		for (auto entry = begin; entry != end; ++entry) {
-			poll();
-			for (auto other = entry + 1; other != end && other->y0 <= entry->y1; ++other) {
+	const auto *begin = step.entries.data();
+	for (size_t i = 0; i < step.ends.size(); i++) {
+		const auto *end = step.entries.data() + step.ends[i];
+		PolledSort(step.entries.begin() + (begin - step.entries.data()), step.entries.begin() + step.ends[i],
+		           [](const Entry &a, const Entry &b) { return a.t0 < b.t0; });
+		if (IsCrowd(begin, end)) {
+			ScanCrowd(step.first + i, begin, end, tolerance, step.cuts);
+		} else {
+			for (const auto *entry = begin; entry != end; ++entry) {
 				poll();
-				if (other->x0 <= entry->x1 && other->x1 >= entry->x0) {
-					TestPair(entry->edge, other->edge, tolerance, step.cuts);
+				for (const auto *other = entry + 1; other != end && other->t0 <= entry->t1; ++other) {
+					poll();
+					if (other->s0 <= entry->s1 && other->s1 >= entry->s0) {
+						TestPair(entry->edge, other->edge, tolerance, step.cuts);
+					}
 				}
 			}
 		}
 		begin = end;
 	}
+}
+
+void OverlayEdges::ScanCrowd(size_t strip, const Entry *begin, const Entry *end, const Tolerance &tolerance,
+                             PagesVector<Cut> &found) const {
+	CountedVector<StripPiece> pieces;
+	pieces.reserve(size_t(end - begin));
+	for (const auto *entry = begin; entry != end; ++entry) {
+		const auto &edge = edges[entry->edge];
+		const double reach = vibe::ReachOf(edge, tolerance.reach) + tolerance.grid;
+		pieces.push_back(CrowdedPairs::Clip(StripPiece {edge.a, edge.b, reach, entry->edge}, plan, strip));
+	}
+	CrowdedPairs::Visit(pieces, [&](uint32_t one, uint32_t other) { TestPair(one, other, tolerance, found); });
 }
 
 //! Cuts edges at the ends of each other whose grid squares they pass; true if there was one

@@ -10,6 +10,7 @@
 
 #include "engine/common/parallel.hpp"
 #include "engine/common/pages_vector.hpp"
+#include "engine/overlay/strips.hpp"
 #include "engine/overlay/tuning.hpp"
 #include "vibe/shape.h"
 
@@ -99,6 +100,9 @@ public:
 	//! Splits edges once where they meet others. Rounding moves them a little, so they may meet again.
 	void Split(const Tolerance &tolerance, Parallel &parallel);
 
+	//! Whether so many edges lie beside each other in every direction that splitting is slow
+	bool AreCrowded();
+
 	//! Gives back the memory of all but the edges, where there are many of them
 	void Trim();
 
@@ -107,23 +111,21 @@ private:
 		uint32_t edge;
 		vibe::Vec2 point;
 	};
-	//! An edge in a strip: its extent there
+	//! An edge in a strip: its extent along and across the strips
 	struct Entry {
-		double y0, y1, x0, x1;
+		double t0, t1, s0, s1;
 		uint32_t edge;
 	};
 	OverlayEdge *Unite(OverlayEdge *begin, OverlayEdge *end) const;
 	void SnapEnds(double grid, Parallel &parallel);
 	//! Adjacent strips, and the cuts found in them
 	struct Step {
+		size_t first = 0;
 		CountedVector<Entry> entries;
 		//! End of the entries of each strip
 		CountedVector<uint32_t> ends;
 		PagesVector<Cut> cuts;
 	};
-	size_t StripOf(double x) const {
-		return size_t(std::min(double(strips - 1), std::max(0.0, (x - strip_low) * strip_scale)));
-	}
 	//! The edges of a list, or all edges
 	struct Numbers {
 		const uint32_t *list;
@@ -136,17 +138,17 @@ private:
 	void PlanStrips();
 	void Deal(size_t shift, const Tolerance &tolerance);
 	void FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers, const Tolerance &tolerance) const;
+	StripEdge InFrame(const OverlayEdge &edge, const Tolerance &tolerance) const;
 	void ScanStrips(Step &step, const Tolerance &tolerance) const;
+	void ScanCrowd(size_t strip, const Entry *begin, const Entry *end, const Tolerance &tolerance,
+	               PagesVector<Cut> &found) const;
 	void TestPair(uint32_t first, uint32_t second, const Tolerance &tolerance, PagesVector<Cut> &found) const;
 	bool GoToPixels(uint32_t first, uint32_t second, double grid, PagesVector<Cut> &found) const;
 	void Apply(Parallel &parallel);
 
 	PagesVector<OverlayEdge> scratch;
 	PagesVector<OverlayEdge> fresh;
-	size_t strips = 1;
-	double strip_low = 0;
-	double strip_width = 0;
-	double strip_scale = 0;
+	StripPlan plan;
 	std::vector<Step> steps;
 	//! The edges of each step, where there are several steps, and their ends
 	PagesVector<uint32_t> dealt;

@@ -46,6 +46,15 @@ constexpr size_t MOST_RANGES = 512;
 constexpr size_t RANGE_SAMPLE = 64;
 //! Splitting: edges of a step, which should fit into the cache of a core. Estimate.
 constexpr size_t SPLIT_STEP_EDGES = 8192;
+//! Splitting: where so many edges come to a strip, other directions of strips are tried. Estimate.
+constexpr size_t WIDE_STRIP = 64;
+//! Splitting: a strip is crowded with more than these edges, and more than these pairs an edge that come close in it. Estimates.
+constexpr size_t CROWD_LEAST = 64;
+constexpr size_t CROWD_PAIRS = 32;
+//! Splitting: how often the pieces of a crowded strip are divided again, at most. Estimate.
+constexpr int CROWD_DEPTH = 4;
+//! Splitting: with more edges than these beside each other on average, a sweep first looks whether any meet. Estimate.
+constexpr double MANY_BESIDE = 64;
 //! Sweep: edges of a slab, at least. Estimate.
 constexpr size_t SLAB_EDGES = 16384;
 
