@@ -53,7 +53,7 @@ void RequireCount(size_t count) {
 }
 
 //! Makes ends of counts
-void SumCounts(std::vector<uint32_t> &counts) {
+void SumCounts(CountedVector<uint32_t> &counts) {
 	size_t sum = 0;
 	for (auto &count : counts) {
 		sum += count;

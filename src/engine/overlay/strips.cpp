@@ -57,8 +57,8 @@ void CrowdedPairs::Deal(const CountedVector<StripPiece> &pieces, const StripPlan
 	}
 }
 
-std::vector<CrowdedPairs::Extent> CrowdedPairs::Extents(const CountedVector<StripPiece> &pieces,
-                                                        const StripFrame &frame) {
+CountedVector<CrowdedPairs::Extent> CrowdedPairs::Extents(const CountedVector<StripPiece> &pieces,
+                                                          const StripFrame &frame) {
 	CountedVector<Extent> extents;
 	extents.reserve(pieces.size());
 	for (auto &piece : pieces) {
