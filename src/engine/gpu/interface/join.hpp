@@ -182,7 +182,7 @@ struct GpuRows {
 	const double *limits = nullptr;
 };
 
-//! The rows of a build side on their way to the device. Only one thread brings them.
+//! The rows of a build side on their way to the device. Others who bring rows wait until this one is finished or gone.
 class GpuRowUpload {
 public:
 	virtual ~GpuRowUpload() = default;

@@ -26,7 +26,7 @@ const T *MachineBuild::Keep(const MachineArray<T> &array) {
 	return array.at;
 }
 
-//! Holds the lock of the build
+//! Holds the lock of the build until it is finished
 class MachineBuild::RowUpload : public GpuRowUpload {
 public:
 	RowUpload(MachineBuild &build, std::unique_lock<std::mutex> guard, const GpuRows &rows, Parallel &parallel,
@@ -61,11 +61,12 @@ public:
 		machine->Synchronize();
 		build.row_count = count;
 		build.has_rows.store(true, std::memory_order_release);
+		guard.unlock();
 	}
 
 private:
 	MachineBuild &build;
-	const std::unique_lock<std::mutex> guard;
+	std::unique_lock<std::mutex> guard;
 	const std::unique_ptr<Machine> machine;
 	const size_t count;
 	std::unique_ptr<BuildShapes> shapes;
