@@ -1,5 +1,6 @@
 #include "vibe/hausdorff.h"
 
+#include "duckdb/support/compat.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/prepared_argument.hpp"
 
@@ -10,17 +11,13 @@ namespace {
 struct ST_HausdorffDistance {
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
-		auto measure = [&](const string_t &geom1, const string_t &geom2, ValidityMask &mask, idx_t row) {
+		auto measure = [&](const string_t &geom1, const string_t &geom2) {
 			auto &left = local.left.GetShape(geom1);
 			auto &right = local.right.GetShape(geom2);
-			if (left.dimension < 0 || right.dimension < 0) {
-				mask.SetInvalid(row);
-				return 0.0;
-			}
-			return vibe::HausdorffDistance(left, right);
+			const bool empty = left.dimension < 0 || right.dimension < 0;
+			return empty ? std::nullopt : std::optional<double>(vibe::HausdorffDistance(left, right));
 		};
-		BinaryExecutor::ExecuteWithNulls<string_t, string_t, double>(args.data[0], args.data[1], result, args.size(),
-		                                                             measure);
+		ExecuteOrNull<string_t, string_t, double>(args.data[0], args.data[1], result, args.size(), measure);
 	}
 
 	static void Register(ExtensionLoader &loader) {
