@@ -114,6 +114,9 @@ CASES = {
     "ST_Relate": lambda n: f"SELECT ST_Relate({zigzag(n, True)}, {zigzag(n, False)})",
     "ST_Crosses": lambda n: f"SELECT ST_Crosses({tangled_polygon(n, 1)}, {tangle(n, 9000000)}), ST_Equals({tangle(n, 1)}, {tangle(n, 1)})",
     "ST_Distance": lambda n: f"SELECT ST_Distance(ST_MakeLine({circle(n, 1)}), ST_MakeLine({circle(n, 2)}))",
+    # Columns of points beside each other: their order by x is of no help
+    "ST_HausdorffDistance": lambda n: f"SELECT ST_HausdorffDistance(ST_Collect(list(ST_Point(0, i))), ST_Collect(list(ST_Point(1, i)))) "
+                                      f"FROM range({n}) t(i)",
     "ST_IsValid": lambda n: f"SELECT ST_IsValid({ring_of(circle(n, 1))})",
     "ST_IsSimple": lambda n: f"SELECT ST_IsSimple(ST_MakeLine({circle(n, 1)}))",
     "ST_ConvexHull": lambda n: f"SELECT ST_NPoints(ST_ConvexHull(ST_MakeLine({circle(n, 1)})))",
@@ -143,7 +146,7 @@ MEMORY = {
 CANCEL = {
     "ST_Node": 20_000, "ST_UnaryUnion": 20_000, "ST_Union": 10_000, "ST_Intersection": 10_000, "ST_SymDifference": 10_000,
     "ST_MakeValid": 20_000, "ST_ReducePrecision": 20_000, "ST_Buffer": 12_000, "ST_Buffer, bevel": 12_000, "ST_Relate": 20_000,
-    "ST_Distance": 200_000, "ST_Simplify": 200_000, "ST_Union_Agg": 20_000, "ST_Union_Agg of polygons": 10_000,
+    "ST_Distance": 200_000, "ST_HausdorffDistance": 400_000, "ST_Simplify": 200_000, "ST_Union_Agg": 20_000, "ST_Union_Agg of polygons": 10_000,
     "ST_Intersection_Agg": 10_000, "join": 20_000,
 }
 

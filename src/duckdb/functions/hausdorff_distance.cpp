@@ -1,4 +1,4 @@
-#include "vibe/hausdorff.h"
+#include "engine/measure/hausdorff.hpp"
 
 #include "duckdb/support/compat.hpp"
 #include "duckdb/support/function_builder.hpp"
@@ -15,7 +15,7 @@ struct ST_HausdorffDistance {
 			auto &left = local.left.GetShape(geom1);
 			auto &right = local.right.GetShape(geom2);
 			const bool empty = left.dimension < 0 || right.dimension < 0;
-			return empty ? std::nullopt : std::optional<double>(vibe::HausdorffDistance(left, right));
+			return empty ? std::nullopt : std::optional<double>(vibespatial::HausdorffDistance(left, right));
 		};
 		ExecuteOrNull<string_t, string_t, double>(args.data[0], args.data[1], result, args.size(), measure);
 	}

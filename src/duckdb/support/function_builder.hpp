@@ -17,7 +17,8 @@
 // Overload() takes as its last argument what else the ScalarFunction needs:
 //   [](ScalarFunction &function) { SetBind<PropagateCrs, MakeData>(function); }
 // Unless that changes it: NULL in gives NULL out, types are settled by PropagateCrs (duckdb/support/crs.hpp), and the function
-// may throw. Execute runs in a QueryScope (duckdb/support/query_scope.hpp). It may throw vibespatial::GeometryError: the user sees "Invalid Input Error: ST_Area: <message>".
+// may throw. Execute runs in a QueryScope (duckdb/support/query_scope.hpp). It may throw vibespatial::GeometryError: the user sees
+// "Invalid Input Error: ST_Area: <message>".
 //
 // Aggregate() stands in the place of Overload() for an aggregate, whose callbacks name the function themselves.
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,6 @@
 #include "catch.hpp"
 
+#include "engine/measure/hausdorff.hpp"
 #include "engine/shape/shape.hpp"
 #include "geometry/wkb.hpp"
 #include "vibe/hausdorff.h"
@@ -101,7 +102,36 @@ TEST_CASE("hausdorff: the search finds what all pairs would", "[hausdorff]") {
 			all.far = std::max(all.far, vibe::SearchHausdorff(a, b, vibe::Lane {lane, 32}).far);
 		}
 		REQUIRE(vibe::FinishHausdorff(all, a, b) == found);
+		REQUIRE(vibespatial::HausdorffDistance(a, b) == found);
 		several += count > 32;
 	}
 	CHECK(several == 100);
+}
+
+TEST_CASE("hausdorff: a search that can be stopped finds the same", "[hausdorff]") {
+	std::mt19937 random(6);
+	std::string texts[2];
+	for (auto &text : texts) {
+		text = "LINESTRING (";
+		for (int i = 0; i < 10000; i++) {
+			text += (i > 0 ? ", " : "") + std::to_string(random() % 1000) + " " + std::to_string(random() % 1000);
+		}
+		text += ")";
+	}
+	Shape shapes[2];
+	Build(texts[0], texts[1], shapes);
+	struct Counted : WorkScope {
+		void Check() override {
+			checks++;
+		}
+		MemoryAccount *MakeAccount() override {
+			return nullptr;
+		}
+		size_t checks = 0;
+	} scope;
+	WorkScope::Use use(&scope);
+	const double found = vibespatial::HausdorffDistance(shapes[0].View(), shapes[1].View());
+	CHECK(found == vibe::HausdorffDistance(shapes[0].View(), shapes[1].View()));
+	CHECK(found > 0);
+	CHECK(scope.checks >= 5);
 }
