@@ -9,73 +9,75 @@
 #include "vibe/pairs.h"
 #include "vibe/thread.h"
 
-//! Where `distances` is not null, the distances, NaN where one is EMPTY; else whether they are at most the limit, with
-//! `empty_is_near` for those of an EMPTY one. A launch is for the pairs of more than `max_vertices` (`large`), a warp to each, or
-//! for all others. One entry point: each would have the whole search once more.
-extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
-                                           vibe::LimitView limits, vibe::u32 empty_is_near, vibe::u32 large,
-                                           vibe::u32 max_vertices, double *distances) {
+//! Calls `one(i, left, right, lane)` for every pair of this launch whose shapes are known. A launch is for the pairs of more than
+//! `max_vertices` (`large`), a warp to each, or for all others.
+template <class ONE>
+__device__ inline void ForPairs(const vibe::SideView &left, const vibe::SideView &right, const vibe::PairList &pairs,
+                                bool large, vibe::u32 max_vertices, const ONE &one) {
 	const vibe::u64 count = pairs.Count();
-	const vibe::u32 lanes = large != 0 ? vibe::WARP : 1, lane = (vibe::u32)(vibe::ThreadIndex() % lanes);
+	const vibe::u32 lanes = large ? vibe::WARP : 1;
+	const vibe::Lane lane {(vibe::u32)(vibe::ThreadIndex() % lanes), lanes};
 	for (vibe::u64 i = vibe::ThreadIndex() / lanes; i < count; i += vibe::ThreadCount() / lanes) {
 		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
-		if (vibe::AreLarge(l.view, r.view, max_vertices) != (large != 0)) {
+		if (vibe::AreLarge(l.view, r.view, max_vertices) != large) {
 			continue;
 		}
 		if (l.IsUnknown() || r.IsUnknown()) {
 			pairs.Merge(i, vibe::PAIR_OPEN);
 			continue;
 		}
-		const bool empty = l.view.dimension < 0 || r.view.dimension < 0;
-		const double limit = distances ? -1 : limits.Of(pairs.left[i], pairs.right[i]);
-		double distance = vibe::Infinity() - vibe::Infinity();
-		if (!empty && (distances || limit >= 0)) {
-			auto search = vibe::SearchDistance(l.view, r.view, limit, vibe::Lane {lane, lanes});
-			if (lanes > 1) {
-				search.best = vibe::WarpMin(search.best);
-				search.touching = vibe::WarpAny(search.touching);
-			}
-			if (lane == 0) {
-				distance = vibe::FinishDistance(search, l.view, r.view);
-			}
-		}
-		if (lane > 0) {
-			continue;
-		}
-		if (distances) {
-			distances[i] = distance;
-		} else if (empty ? empty_is_near != 0 && limit >= 0 : distance <= limit) {
-			pairs.Merge(i, vibe::PAIR_TRUE);
-		}
+		one(i, l.view, r.view, lane);
 	}
 }
 
-//! Hausdorff distances, NaN where one is EMPTY. `large` and `max_vertices` as above.
+//! Where `distances` is not null, the distances, NaN where one is EMPTY; else whether they are at most the limit, with
+//! `empty_is_near` for those of an EMPTY one. One entry point: each would have the whole search once more.
+extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
+                                           vibe::LimitView limits, vibe::u32 empty_is_near, vibe::u32 large,
+                                           vibe::u32 max_vertices, double *distances) {
+	ForPairs(left, right, pairs, large != 0, max_vertices,
+	         [&](vibe::u64 i, const vibe::ShapeView &l, const vibe::ShapeView &r, const vibe::Lane &lane) {
+		         const bool empty = l.dimension < 0 || r.dimension < 0;
+		         const double limit = distances ? -1 : limits.Of(pairs.left[i], pairs.right[i]);
+		         double distance = vibe::Infinity() - vibe::Infinity();
+		         if (!empty && (distances || limit >= 0)) {
+			         auto search = vibe::SearchDistance(l, r, limit, lane);
+			         if (lane.count > 1) {
+				         search.best = vibe::WarpMin(search.best);
+				         search.touching = vibe::WarpAny(search.touching);
+			         }
+			         if (lane.number == 0) {
+				         distance = vibe::FinishDistance(search, l, r);
+			         }
+		         }
+		         if (lane.number > 0) {
+			         return;
+		         }
+		         if (distances) {
+			         distances[i] = distance;
+		         } else if (empty ? empty_is_near != 0 && limit >= 0 : distance <= limit) {
+			         pairs.Merge(i, vibe::PAIR_TRUE);
+		         }
+	         });
+}
+
+//! Hausdorff distances, NaN where one is EMPTY
 extern "C" __global__ void hausdorff_distances(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
                                                vibe::u32 large, vibe::u32 max_vertices, double *distances) {
-	const vibe::u64 count = pairs.Count();
-	const vibe::u32 lanes = large != 0 ? vibe::WARP : 1, lane = (vibe::u32)(vibe::ThreadIndex() % lanes);
-	for (vibe::u64 i = vibe::ThreadIndex() / lanes; i < count; i += vibe::ThreadCount() / lanes) {
-		const vibe::SideRow l(left, pairs.left[i]), r(right, pairs.right[i]);
-		if (vibe::AreLarge(l.view, r.view, max_vertices) != (large != 0)) {
-			continue;
-		}
-		if (l.IsUnknown() || r.IsUnknown()) {
-			pairs.Merge(i, vibe::PAIR_OPEN);
-			continue;
-		}
-		double distance = vibe::Infinity() - vibe::Infinity();
-		if (l.view.dimension >= 0 && r.view.dimension >= 0) {
-			auto search = vibe::SearchHausdorff(l.view, r.view, vibe::Lane {lane, lanes});
-			if (lanes > 1) {
-				search.far = -vibe::WarpMin(-search.far);
-			}
-			if (lane == 0) {
-				distance = vibe::FinishHausdorff(search, l.view, r.view);
-			}
-		}
-		if (lane == 0) {
-			distances[i] = distance;
-		}
-	}
+	ForPairs(left, right, pairs, large != 0, max_vertices,
+	         [&](vibe::u64 i, const vibe::ShapeView &l, const vibe::ShapeView &r, const vibe::Lane &lane) {
+		         double distance = vibe::Infinity() - vibe::Infinity();
+		         if (l.dimension >= 0 && r.dimension >= 0) {
+			         auto search = vibe::SearchHausdorff(l, r, lane);
+			         if (lane.count > 1) {
+				         search.far = -vibe::WarpMin(-search.far);
+			         }
+			         if (lane.number == 0) {
+				         distance = vibe::FinishHausdorff(search, l, r);
+			         }
+		         }
+		         if (lane.number == 0) {
+			         distances[i] = distance;
+		         }
+	         });
 }

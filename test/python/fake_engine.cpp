@@ -176,6 +176,15 @@ private:
 	const std::unique_ptr<GpuPoints> points;
 };
 
+class FakeUnion : public GpuOverlay {
+public:
+	using GpuOverlay::GpuOverlay;
+	void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) override {
+		GpuOverlay::Finish(std::move(others), whole, united);
+		FailLate();
+	}
+};
+
 class FakeEngine : public GpuEngine {
 public:
 	explicit FakeEngine(const GpuOptions &options) : options(options) {
@@ -309,14 +318,12 @@ public:
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override {
 		return std::make_unique<FakeScalarBatch>(MakeScalarBatch(NewMachine(), task));
 	}
-	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override {
+	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) override {
 		FailAtOnce();
 		if (Wants("no room")) {
 			throw GpuMemoryError("the fake device has no room");
 		}
-		const auto machine = NewMachine();
-		GpuOverlay(*machine, parallel).Run(net, united, times);
-		FailLate();
+		return std::make_unique<FakeUnion>(NewMachine(), net, parallel);
 	}
 	std::vector<std::string> SelfTest() override {
 		return {};

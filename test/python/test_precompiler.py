@@ -15,7 +15,7 @@ REGISTRY = json.loads((ROOT / "kernels" / "units.json").read_text())
 UNITS = [unit["name"] for unit in REGISTRY["units"]]
 SPECS = [spec["name"] for spec in REGISTRY["specs"]]
 # Units that compile in a moment
-QUICK = ["bounds", "morton_range", "indexing"]
+QUICK = ["bounds", "hilbert_codes", "indexing"]
 
 
 @pytest.fixture(scope="session")

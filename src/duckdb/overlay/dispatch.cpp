@@ -2,12 +2,9 @@
 
 #include "duckdb/support/settings.hpp"
 
-#include <algorithm>
-
 namespace duckdb {
 
 using vibespatial::GpuMemoryError;
-using vibespatial::GpuTimes;
 using vibespatial::Operation;
 
 static constexpr const char *OPERATOR = "ST_UNION_AGG";
@@ -42,14 +39,16 @@ bool OverlayDispatch::Takes(size_t vertices) {
 	return dispatch->OnGpu();
 }
 
-bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel,
-                            vibespatial::UnitedNet &united) {
+bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) {
 	if (!dispatch->OnGpu()) {
 		return false;
 	}
-	GpuTimes times;
 	try {
-		dispatch->Engine().UniteNet(net, parallel, united, times);
+		const auto on_device = dispatch->Engine().BeginUnion(net, parallel);
+		steps(*on_device);
+		dispatch->AddTimes(on_device->times);
+		parts += net.parts;
+		parts_left += on_device->parts_left;
 	} catch (const Exception &) {
 		throw;
 	} catch (const GpuMemoryError &error) {
@@ -59,9 +58,6 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 		Fail(error, false);
 		return false;
 	}
-	dispatch->AddTimes(times);
-	parts += net.parts;
-	parts_left += NumericCast<idx_t>(std::count(united.failed.begin(), united.failed.end(), 1));
 	return true;
 }
 

@@ -23,8 +23,7 @@ public:
 	//! Mode gpu waits for the device
 	bool Takes(size_t vertices) override;
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
-	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel,
-	           vibespatial::UnitedNet &united) override;
+	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) override;
 
 private:
 	//! Out of device memory is no failure in mode gpu

@@ -89,7 +89,7 @@ bool PartedUnion::Run(const OverlayRule &rule, bool unchecked) {
 	}
 	UnitedNet united;
 	const bool done = HasDevice() && UniteOnDevice(parts, unchecked, united);
-	if (unchecked && (!done || united.state == UnitedNet::State::INVALID)) {
+	if (unchecked && !done) {
 		return false;
 	}
 	std::vector<EdgeRuns> runs;
@@ -207,31 +207,34 @@ bool PartedUnion::UniteOnDevice(const Parts &parts, bool unchecked, UnitedNet &u
 	net.ring_count = net_rings.size();
 	net.parts = parts.Count();
 	net.box = input.boxes[Overlay::LEFT];
-	// With points the last step is done by the CPU
-	net.whole = input.points.empty();
-	net.rest = [&](const std::vector<uint8_t> &failed, OverlayNet::Edges &edges) {
-		for (auto &piece : ReduceParts(parts, failed)) {
+	bool valid = true;
+	// A device that has failed is not asked again
+	takes = device->Unite(net, parallel, [&](GpuUnion &on_device) {
+		valid = !unchecked || AreValid(parts, on_device.FindDoubtful(input.polygons));
+		if (!valid) {
+			return;
+		}
+		OverlayNet::Edges others;
+		for (auto &piece : ReduceParts(parts, on_device.UniteParts())) {
 			for (auto &edge : piece.edges) {
-				edges.push_back(vibe::NetEdge {edge.a, edge.b, edge.rise, edge.polygon, 0});
+				others.push_back(vibe::NetEdge {edge.a, edge.b, edge.rise, edge.polygon, 0});
 			}
 		}
-	};
-	if (unchecked) {
-		net.polygons = input.polygons;
-		net.are_valid = [&](const std::vector<uint8_t> &doubtful) {
-			std::vector<size_t> first;
-			for (auto &polygon : parts.polygons) {
-				// The device does not check polygons with holes
-				if (doubtful[chains[polygon.begin].polygon] || polygon.end - polygon.begin > 1) {
-					first.push_back(polygon.begin);
-				}
-			}
-			return InvalidPolygons(input, first, parallel).empty();
-		};
+		// With points the last step is done by the CPU
+		on_device.Finish(std::move(others), input.points.empty(), united);
+	});
+	return takes > 0 && valid;
+}
+
+bool PartedUnion::AreValid(const Parts &parts, const std::vector<uint8_t> &doubtful) const {
+	std::vector<size_t> first;
+	for (auto &polygon : parts.polygons) {
+		// The device does not check polygons with holes
+		if (doubtful[chains[polygon.begin].polygon] || polygon.end - polygon.begin > 1) {
+			first.push_back(polygon.begin);
+		}
 	}
-	// A device that has failed is not asked again
-	takes = device->Unite(net, parallel, united);
-	return takes > 0;
+	return InvalidPolygons(input, first, parallel).empty();
 }
 
 } // namespace vibespatial

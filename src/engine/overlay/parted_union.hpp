@@ -53,8 +53,10 @@ private:
 	//! The boundary of each part that is marked in `open`, a run of edges
 	std::vector<EdgeRuns> ReduceParts(const Parts &parts, const std::vector<uint8_t> &open) const;
 	bool HasDevice();
-	//! False when it did nothing
+	//! False if the device failed or, with `unchecked`, a polygon is invalid
 	bool UniteOnDevice(const Parts &parts, bool unchecked, UnitedNet &united);
+	//! Checks those that the device has doubts about
+	bool AreValid(const Parts &parts, const std::vector<uint8_t> &doubtful) const;
 
 	OverlayInput &input;
 	OverlayArrangement &arrangement;

@@ -53,7 +53,7 @@ public:
 	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
 	                                     GpuTimes &times) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override;
-	void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) override;
+	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) override;
 	std::vector<std::string> SelfTest() override;
 
 	// For the work that is done in other files

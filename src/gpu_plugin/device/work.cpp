@@ -54,10 +54,12 @@ std::unique_ptr<GpuScalarBatch> CudaEngine::NewScalarBatch(const ScalarTask &tas
 	return MakeScalarBatch(NewMachine(), task);
 }
 
-void CudaEngine::UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) {
-	Need(KernelNeeds(KernelSet::UNION_AGG), "union_agg", times);
-	const auto machine = NewMachine();
-	GpuOverlay(*machine, parallel).Run(net, united, times);
+std::unique_ptr<GpuUnion> CudaEngine::BeginUnion(const OverlayNet &net, Parallel &parallel) {
+	GpuTimes waited;
+	Need(KernelNeeds(KernelSet::UNION_AGG), "union_agg", waited);
+	auto on_device = std::make_unique<GpuOverlay>(NewMachine(), net, parallel);
+	on_device->times.wait_ms += waited.wait_ms;
+	return on_device;
 }
 
 } // namespace vibespatial

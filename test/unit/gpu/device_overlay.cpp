@@ -19,9 +19,11 @@ int WantedRings() {
 
 Compared RequireSameOnDevice(GpuEngine &engine, Parts &parts) {
 	return RequireSame(parts, [&](const OverlayNet &net, Parallel &parallel, UnitedNet &united) {
-		GpuTimes times;
-		engine.UniteNet(net, parallel, united, times);
-		REQUIRE(times.bytes_to_device >= net.vertex_count * sizeof(Vec2));
+		const auto on_device = engine.BeginUnion(net, parallel);
+		auto failed = on_device->UniteParts();
+		on_device->Finish({}, false, united);
+		REQUIRE(on_device->times.bytes_to_device >= net.vertex_count * sizeof(Vec2));
+		return failed;
 	});
 }
 
@@ -32,17 +34,37 @@ public:
 	bool Takes(size_t) override {
 		return true;
 	}
-	bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) override {
-		GpuTimes times;
-		engine.UniteNet(net, parallel, united, times);
+	bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
+		Watched watched(engine.BeginUnion(net, parallel), state);
+		steps(watched);
 		calls++;
-		state = united.state;
 		return true;
 	}
 	size_t calls = 0;
 	UnitedNet::State state = UnitedNet::State::PARTS;
 
 private:
+	//! Takes down how far the device came
+	class Watched : public GpuUnion {
+	public:
+		Watched(std::unique_ptr<GpuUnion> own, UnitedNet::State &state) : own(std::move(own)), state(state) {
+		}
+		std::vector<uint8_t> FindDoubtful(size_t polygons) override {
+			return own->FindDoubtful(polygons);
+		}
+		std::vector<uint8_t> UniteParts() override {
+			return own->UniteParts();
+		}
+		void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) override {
+			own->Finish(std::move(others), whole, united);
+			state = united.state;
+		}
+
+	private:
+		const std::unique_ptr<GpuUnion> own;
+		UnitedNet::State &state;
+	};
+
 	GpuEngine &engine;
 };
 

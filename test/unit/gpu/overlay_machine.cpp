@@ -12,16 +12,12 @@ using namespace overlay_test; // NOLINT: a test
 
 namespace {
 
-void UniteOnHost(const OverlayNet &net, Parallel &parallel, UnitedNet &united, bool backwards = false,
-                 uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
-	host_cuda::Machine machine(backwards);
-	GpuTimes times;
-	GpuOverlay(machine, parallel, most_entries).Run(net, united, times);
-}
-
 Compared RequireSame(Parts &parts, bool backwards, uint32_t most_entries = GpuOverlay::MOST_ENTRIES) {
 	return overlay_test::RequireSame(parts, [&](const OverlayNet &net, Parallel &parallel, UnitedNet &united) {
-		UniteOnHost(net, parallel, united, backwards, most_entries);
+		GpuOverlay on_host(std::make_unique<host_cuda::Machine>(backwards), net, parallel, most_entries);
+		auto failed = on_host.UniteParts();
+		on_host.Finish({}, false, united);
+		return failed;
 	});
 }
 
@@ -219,26 +215,42 @@ public:
 		asked++;
 		return takes;
 	}
-	bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) override {
+	bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
 		calls++;
 		if (fails_early) {
 			return false;
 		}
-		auto asked_net = net;
-		asked_net.whole = net.whole && whole;
-		UniteOnHost(asked_net, parallel, united, true, most_entries);
+		OnHost on_host(std::make_unique<host_cuda::Machine>(true), net, parallel, most_entries);
+		on_host.device = this;
+		steps(on_host);
 		if (fails) {
 			return false;
 		}
-		failed += size_t(std::count(united.failed.begin(), united.failed.end(), 1));
-		parts += united.failed.size();
-		state = united.state;
+		failed += on_host.parts_left;
+		parts += on_host.parts_united;
 		return true;
 	}
 	bool takes = true, fails_early = false, fails = false, whole = true;
 	uint32_t most_entries = GpuOverlay::MOST_ENTRIES;
 	size_t asked = 0, calls = 0, failed = 0, parts = 0;
 	State state = State::PARTS;
+
+private:
+	class OnHost : public GpuOverlay {
+	public:
+		using GpuOverlay::GpuOverlay;
+		std::vector<uint8_t> UniteParts() override {
+			auto flags = GpuOverlay::UniteParts();
+			parts_united = flags.size();
+			return flags;
+		}
+		void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) override {
+			GpuOverlay::Finish(std::move(others), whole && device->whole, united);
+			device->state = united.state;
+		}
+		HostDevice *device = nullptr;
+		size_t parts_united = 0;
+	};
 };
 
 using Rings = std::vector<std::vector<Vec2>>;

@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 
+#include "engine/gpu/interface/overlay.hpp"
 #include "engine/relate/prepared.hpp"
 #include "geometry/wkb.hpp"
 #include "three_threads.hpp"
@@ -258,8 +259,7 @@ struct FakeDevice : GpuEngine {
 		return nullptr;
 	}
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &) override;
-	void UniteNet(const OverlayNet &, Parallel &, UnitedNet &, GpuTimes &) override {
-	}
+	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &, Parallel &) override;
 	std::vector<std::string> SelfTest() override {
 		return {};
 	}
@@ -341,6 +341,9 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 	return result;
 }
 
+std::unique_ptr<GpuUnion> FakeDevice::BeginUnion(const OverlayNet &, Parallel &) {
+	return nullptr;
+}
 std::unique_ptr<GpuScalarBatch> FakeDevice::NewScalarBatch(const ScalarTask &) {
 	throw GpuError("not in a join");
 }

@@ -240,7 +240,7 @@ Packed Pack(const std::vector<Box> &boxes, bool backwards) {
 	const double extent[] = {all.min_x, all.min_y, all.max_x, all.max_y};
 	std::vector<vibe::u64> keys(kept);
 	std::vector<vibe::i32> ids(kept);
-	Launch(morton_range_unit::curve_codes, count, backwards, boxes.data(), count, extent, position.data(), keys.data(),
+	Launch(hilbert_codes_unit::curve_codes, count, backwards, boxes.data(), count, extent, position.data(), keys.data(),
 	       ids.data());
 	std::vector<uint32_t> order(kept);
 	std::iota(order.begin(), order.end(), 0);
@@ -1041,7 +1041,7 @@ TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
 		rows.push_back(vibe::WkbRow {static_cast<uint32_t>(column.offsets[i]), static_cast<uint32_t>(column.Size(i))});
 	}
 	std::vector<vibe::u8> status(count, 9);
-	Launch(wkb_encode_unit::wkb_counts, count, true, column.bytes.data(), rows.data(), count, sizes[0].data(),
+	Launch(wkb_codec_unit::wkb_counts, count, true, column.bytes.data(), rows.data(), count, sizes[0].data(),
 	       sizes[1].data(), sizes[2].data(), sizes[3].data(), status.data());
 	for (auto &size : sizes) {
 		vibe::i32 total = 0;
@@ -1054,7 +1054,7 @@ TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
 	std::vector<vibe::u8> node_type(sizes[0][count]), part_family(sizes[1][count]);
 	std::vector<vibe::u32> children(sizes[0][count]), part_ring(sizes[1][count] + 1), ring_start(sizes[2][count] + 1);
 	std::vector<double> x(sizes[3][count]), y(sizes[3][count]);
-	Launch(wkb_encode_unit::wkb_decode, count, true, column.bytes.data(), rows.data(), count, status.data(),
+	Launch(wkb_codec_unit::wkb_decode, count, true, column.bytes.data(), rows.data(), count, status.data(),
 	       sizes[0].data(), sizes[1].data(), sizes[2].data(), sizes[3].data(),
 	       vibe::WkbColumns {node_type.data(), children.data(), part_family.data(), part_ring.data(), ring_start.data(),
 	                         x.data(), y.data()});
@@ -1097,14 +1097,14 @@ TEST_CASE("kernels: WKB to columns and back", "[kernels]") {
 	CHECK(SameBits(y, batch.y));
 
 	std::vector<vibe::i64> bytes_of(count), position(count);
-	Launch(wkb_encode_unit::wkb_sizes, count, false, ViewOf(batch), count, bytes_of.data());
+	Launch(wkb_codec_unit::wkb_sizes, count, false, ViewOf(batch), count, bytes_of.data());
 	vibe::i64 total = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		position[i] = total;
 		total += bytes_of[i];
 	}
 	std::vector<vibe::u8> bytes(total);
-	Launch(wkb_encode_unit::wkb_rows, count, true, ViewOf(batch), count, position.data(), bytes.data());
+	Launch(wkb_codec_unit::wkb_rows, count, true, ViewOf(batch), count, position.data(), bytes.data());
 	size_t compared = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		const std::string found(bytes.begin() + position[i], bytes.begin() + position[i] + bytes_of[i]);
@@ -1378,7 +1378,7 @@ TEST_CASE("kernels: points to WKB", "[kernels]") {
 	x[0] = y[0] = -wkb_test::NaN;
 	constexpr size_t SIZE = 21;
 	std::vector<vibe::u8> bytes(count * SIZE);
-	Launch(wkb_encode_unit::encode_points, count, true, x.data(), y.data(), count, bytes.data());
+	Launch(wkb_codec_unit::encode_points, count, true, x.data(), y.data(), count, bytes.data());
 	for (size_t i = 0; i < count; i++) {
 		double read_x, read_y;
 		REQUIRE(ReadWkbPoint(bytes.data() + i * SIZE, SIZE, read_x, read_y) == !(std::isnan(x[i]) && std::isnan(y[i])));
@@ -1392,12 +1392,10 @@ TEST_CASE("kernels: points and numbers made out of rows", "[kernels]") {
 	const auto count = static_cast<uint32_t>(zoo.batch.RowCount());
 	std::vector<double> x(count), y(count), areas(count), lengths(count), perimeters(count);
 	const auto rows = ViewOf(zoo.batch);
-	Launch(point_constructive_unit::row_centroids, count, true, rows, count, x.data(), y.data());
-	Launch(point_constructive_unit::row_areas, count, false, rows, count, areas.data());
-	Launch(point_constructive_unit::row_lengths, count, false, rows, count, vibe::u32(vibe::FAMILY_LINE),
-	       lengths.data());
-	Launch(point_constructive_unit::row_lengths, count, false, rows, count, vibe::u32(vibe::FAMILY_POLYGON),
-	       perimeters.data());
+	Launch(measures_unit::row_centroids, count, true, rows, count, x.data(), y.data());
+	Launch(measures_unit::row_areas, count, false, rows, count, areas.data());
+	Launch(measures_unit::row_lengths, count, false, rows, count, vibe::u32(vibe::FAMILY_LINE), lengths.data());
+	Launch(measures_unit::row_lengths, count, false, rows, count, vibe::u32(vibe::FAMILY_POLYGON), perimeters.data());
 	for (uint32_t i = 0; i < count; i++) {
 		const auto wkb = WriteWkb(zoo.batch, i);
 		const auto *data = wkb_test::Data(wkb);

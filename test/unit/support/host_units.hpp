@@ -30,8 +30,8 @@ namespace bounds_unit {
 namespace indexing_unit {
 #include "kernels/indexing.cu"
 }
-namespace morton_range_unit {
-#include "kernels/morton_range.cu"
+namespace hilbert_codes_unit {
+#include "kernels/hilbert_codes.cu"
 }
 namespace multipoint_binary_relations_unit {
 #include "kernels/multipoint_binary_relations.cu"
@@ -45,8 +45,8 @@ namespace overlay_split_unit {
 namespace point_binary_relations_unit {
 #include "kernels/point_binary_relations.cu"
 }
-namespace point_constructive_unit {
-#include "kernels/point_constructive.cu"
+namespace measures_unit {
+#include "kernels/measures.cu"
 }
 namespace point_distance_unit {
 #include "kernels/point_distance.cu"
@@ -66,6 +66,6 @@ namespace segment_intersection_unit {
 namespace spatial_query_unit {
 #include "kernels/spatial_query.cu"
 }
-namespace wkb_encode_unit {
-#include "kernels/wkb_encode.cu"
+namespace wkb_codec_unit {
+#include "kernels/wkb_codec.cu"
 }

@@ -56,7 +56,7 @@ inline bool SameEdge(const EdgeRuns::Edge &l, const vibe::NetEdge &r) {
 	return l.a == r.a && l.b == r.b && l.rise == r.rise && l.polygon == r.polygon;
 }
 
-//! Every part by unite(net, parallel, united) and by the CPU
+//! Every part by unite(net, parallel, united), which returns the parts that failed, and by the CPU
 template <class UNITE>
 Compared RequireSame(Parts &input, const UNITE &unite) {
 	input.Close();
@@ -78,13 +78,13 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 	net.parts = parts;
 	ThreeThreads threads;
 	UnitedNet united;
-	unite(net, threads, united);
-	REQUIRE(united.failed.size() == parts);
+	const std::vector<uint8_t> failed = unite(net, threads, united);
+	REQUIRE(failed.size() == parts);
 
 	std::vector<OverlayNet::Edges> found(parts);
 	for (auto &edge : united.edges) {
 		REQUIRE(edge.part < parts);
-		REQUIRE(!united.failed[edge.part]);
+		REQUIRE(!failed[edge.part]);
 		found[edge.part].push_back(edge);
 	}
 	Compared compared;
@@ -94,7 +94,7 @@ Compared RequireSame(Parts &input, const UNITE &unite) {
 	CountedVector<OverlayPoint> none;
 	const vibe::Box boxes[2] = {vibe::Box::Empty(), vibe::Box::Empty()};
 	for (uint32_t part = 0; part < parts; part++) {
-		if (united.failed[part]) {
+		if (failed[part]) {
 			compared.failed++;
 			continue;
 		}

@@ -139,10 +139,10 @@ struct BuildKey;
 class GpuBuild;
 class GpuTile;
 class GpuScalarBatch;
+class GpuUnion;
 struct JoinCondition;
 struct OverlayNet;
 struct ScalarTask;
-struct UnitedNet;
 
 //! The neighbours of many points. Neighbour n of point i is at [n * count + i].
 struct PackedNeighbours {
@@ -212,9 +212,8 @@ public:
 	//! A function of one geometry or two, row by row (engine/gpu/interface/scalar.hpp). Throws GpuError.
 	virtual std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) = 0;
 
-	//! The union of a net, as far as the device can compute it (engine/gpu/interface/overlay.hpp); `parallel` copies on the host. Throws
-	//! GpuError.
-	virtual void UniteNet(const OverlayNet &net, Parallel &parallel, UnitedNet &united, GpuTimes &times) = 0;
+	//! Uploads a net (engine/gpu/interface/overlay.hpp); `net` and `parallel` must outlive the union. Throws GpuError.
+	virtual std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) = 0;
 
 	//! Compares every primitive of the device with the host; one line for each that differs
 	virtual std::vector<std::string> SelfTest() = 0;

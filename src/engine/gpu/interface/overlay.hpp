@@ -1,12 +1,13 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/interface/overlay.hpp
 //
-// How an overlay asks for a device without knowing whose it is.
+// A union of many polygons on a device: what goes there, the steps, and what comes back.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/common/parallel.hpp"
 #include "engine/common/pages_vector.hpp"
+#include "engine/gpu/interface/engine.hpp"
 #include "vibe/net.h"
 
 #include <cstddef>
@@ -16,37 +17,27 @@
 
 namespace vibespatial {
 
-//! Rings of polygons in parts: first each part is united for itself, then what is left of all. No coordinate is -0.
+//! Polygons in parts. Each part is united by itself first, then the unions of the parts are united. No coordinate is -0.
 struct OverlayNet {
-	//! Of vertices and of edges
+	using Edges = PagesVector<vibe::NetEdge>;
+
+	//! The most vertices, and the most edges, that a device takes
 	static constexpr size_t MAX_COUNT = size_t(1) << 28;
 
-	//! Reads the vertices of a ring, and says what its weight is; several threads may ask
+	//! Writes the vertices of a ring to `out` and returns the ring's weight. Called by several threads while the union begins.
 	std::function<int32_t(size_t ring, vibe::Vec2 *out)> read;
 	size_t vertex_count = 0;
-	//! In the order of their vertices; the first starts at 0. Their weights come with reading.
+	//! In the order of their vertices; the first starts at 0. `read` gives their weights.
 	vibe::NetRing *rings = nullptr;
 	size_t ring_count = 0;
 	size_t parts = 0;
 	//! Of all rings
 	vibe::Box box = vibe::Box::Empty();
-	//! Else the parts are all that is wanted
-	bool whole = false;
-
-	//! Asked before anything else: are these polygons valid, 1 for each that the device has doubts about? None: all are.
-	std::function<bool(const std::vector<uint8_t> &doubtful)> are_valid;
-	size_t polygons = 0;
-
-	using Edges = PagesVector<vibe::NetEdge>;
-	//! Adds the boundaries of the parts that the device could not do: those that are 1
-	std::function<void(const std::vector<uint8_t> &failed, Edges &edges)> rest;
 };
 
-//! How far a device came
+//! What a device made of a net
 struct UnitedNet {
 	enum class State : uint8_t {
-		//! Nothing was done, for not all polygons are valid
-		INVALID,
 		//! `edges`: the boundary of each part's union, what OverlayArrangement::TakeAreas takes
 		PARTS,
 		//! `edges`: the boundary of all
@@ -66,18 +57,37 @@ struct UnitedNet {
 	//! In the order of their first vertices
 	PagesVector<vibe::Vec2> vertices;
 	std::vector<vibe::UnitedRing> rings;
-	//! For each part: 1 where the CPU had to do it
-	std::vector<uint8_t> failed;
 };
 
+//! A union on a device (GpuEngine::BeginUnion). The caller takes the steps in this order and does between them what the device
+//! leaves to it. Each throws GpuError.
+class GpuUnion {
+public:
+	virtual ~GpuUnion() = default;
+
+	//! May be left out. One byte for each polygon, 1 if the polygon may be invalid; polygons with holes are not checked.
+	virtual std::vector<uint8_t> FindDoubtful(size_t polygons) = 0;
+	//! Unites each part by itself. One byte for each part, 1 if the device could not do it.
+	virtual std::vector<uint8_t> UniteParts() = 0;
+	//! `others`: the boundaries of the parts that the device could not do. `whole`: also unites the parts.
+	virtual void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) = 0;
+
+	//! Of the steps so far
+	GpuTimes times;
+	//! Parts that the device could not do
+	size_t parts_left = 0;
+};
+
+//! Where the engine of an overlay finds a device (duckdb/overlay/dispatch.hpp)
 class OverlayDevice {
 public:
+	using Steps = std::function<void(GpuUnion &on_device)>;
 	virtual ~OverlayDevice() = default;
 
-	//! Shall a union of so many vertices go there?
+	//! Whether a union of so many vertices goes to the device
 	virtual bool Takes(size_t vertices) = 0;
-	//! False when the device does nothing of it
-	virtual bool Unite(const OverlayNet &net, Parallel &parallel, UnitedNet &united) = 0;
+	//! Takes the steps. False if the device failed or had no room: the result is void then.
+	virtual bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) = 0;
 };
 
 } // namespace vibespatial

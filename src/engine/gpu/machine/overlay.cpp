@@ -175,39 +175,57 @@ std::vector<uint8_t> GpuOverlay::GetBytes(const Array<u8> &bytes) {
 	return out;
 }
 
-void GpuOverlay::Run(const OverlayNet &net, UnitedNet &united, GpuTimes &times) {
-	using Clock = std::chrono::steady_clock;
-	const auto any = [](const std::vector<uint8_t> &flags) {
-		return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
-	};
-	auto begin = Clock::now();
-	Send(net);
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool Any(const std::vector<uint8_t> &flags) {
+	return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
+}
+
+} // namespace
+
+GpuOverlay::GpuOverlay(std::unique_ptr<Machine> own_p, const OverlayNet &net, Parallel &parallel, uint32_t most_entries)
+    : own(std::move(own_p)), machine(*own), net(net), parallel(parallel), most_entries(most_entries) {
+	const auto begin = Clock::now();
+	Upload();
 	times.to_device_ms += machine.EndStep("to device", begin);
-	if (net.are_valid) {
-		begin = Clock::now();
-		const auto doubtful = Doubtful(net.polygons);
-		times.kernel_ms += machine.EndStep("kernels", begin);
-		if (!net.are_valid(doubtful)) {
-			united.state = UnitedNet::State::INVALID;
-			machine.AddBytes(times);
-			return;
-		}
-	}
-	begin = Clock::now();
-	Unite(false);
-	united.failed = GetBytes(failed);
+	machine.AddBytes(times);
+}
+
+std::vector<uint8_t> GpuOverlay::FindDoubtful(size_t polygons) {
+	const auto begin = Clock::now();
+	Begin();
+	const auto strips = FillStrips(0);
+	auto doubtful = machine.NewZeros<u8>(polygons);
+	machine.Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at,
+	               strips.view, active.at, failed.at, doubtful.at);
+	// A part that a thread had to leave says nothing of its polygons
+	const bool unseen = Any(GetBytes(failed));
+	auto flags = unseen ? std::vector<uint8_t>(polygons, 1) : GetBytes(doubtful);
 	times.kernel_ms += machine.EndStep("kernels", begin);
-	OverlayNet::Edges others;
-	if (net.rest && any(united.failed)) {
-		net.rest(united.failed, others);
-	}
+	machine.AddBytes(times);
+	return flags;
+}
+
+std::vector<uint8_t> GpuOverlay::UniteParts() {
+	const auto begin = Clock::now();
+	Unite(false);
+	auto flags = GetBytes(failed);
+	parts_left = static_cast<size_t>(std::count(flags.begin(), flags.end(), 1));
+	times.kernel_ms += machine.EndStep("kernels", begin);
+	machine.AddBytes(times);
+	return flags;
+}
+
+void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) {
 	united.state = UnitedNet::State::PARTS;
-	if (net.whole) {
-		begin = Clock::now();
+	if (whole) {
+		const auto begin = Clock::now();
 		const auto reduced = boundary;
-		Join(net, others);
+		Join(others);
 		Unite(true);
-		if (any(GetBytes(failed))) {
+		if (Any(GetBytes(failed))) {
 			boundary = reduced;
 		} else {
 			others.clear();
@@ -215,7 +233,7 @@ void GpuOverlay::Run(const OverlayNet &net, UnitedNet &united, GpuTimes &times) 
 		}
 		times.kernel_ms += machine.EndStep("kernels", begin);
 	}
-	begin = Clock::now();
+	const auto begin = Clock::now();
 	if (united.state == UnitedNet::State::RINGS) {
 		Fetch(vertices, united.vertices);
 		Fetch(rings, united.rings);
@@ -243,7 +261,7 @@ void GpuOverlay::PutParts(const std::vector<NetPart> &layout) {
 	}
 }
 
-void GpuOverlay::Send(const OverlayNet &net) {
+void GpuOverlay::Upload() {
 	const auto count = net.vertex_count;
 	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
 		throw GpuMemoryError("more edges than 28 bits can number");
@@ -265,7 +283,7 @@ void GpuOverlay::Send(const OverlayNet &net) {
 	               static_cast<u32>(net.ring_count), edges.at);
 }
 
-void GpuOverlay::Join(const OverlayNet &net, const OverlayNet::Edges &others) {
+void GpuOverlay::Join(const OverlayNet::Edges &others) {
 	const auto count = boundary.count + others.size();
 	if (count > OverlayNet::MAX_COUNT) {
 		throw GpuMemoryError("more edges than 28 bits can number");
@@ -291,20 +309,6 @@ void GpuOverlay::Begin() {
 	const std::vector<uint8_t> all(parts.count, 1);
 	active = machine.New<u8>(parts.count);
 	machine.Put(active.at, all.data(), all.size(), parallel);
-}
-
-std::vector<uint8_t> GpuOverlay::Doubtful(size_t polygons) {
-	Begin();
-	const auto strips = FillStrips(0);
-	auto doubtful = machine.NewZeros<u8>(polygons);
-	machine.Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at,
-	               strips.view, active.at, failed.at, doubtful.at);
-	const auto unseen = GetBytes(failed);
-	// A part that a thread had to leave says nothing of its polygons
-	if (std::count(unseen.begin(), unseen.end(), 1) > 0) {
-		return std::vector<uint8_t>(polygons, 1);
-	}
-	return GetBytes(doubtful);
 }
 
 void GpuOverlay::Unite(bool by_chains) {

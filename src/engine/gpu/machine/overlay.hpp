@@ -14,18 +14,20 @@
 
 namespace vibespatial {
 
-class GpuOverlay {
+class GpuOverlay : public GpuUnion {
 public:
 	//! Entries of a strip that one thread looks at
 	static constexpr uint32_t MOST_ENTRIES = 1 << 17;
 	//! Bytes of vertices that are sent at once: enough for a copy to be quick, and few enough for all threads to have some
 	static constexpr size_t WRITTEN_AT_ONCE = size_t(1) << 19;
 
-	GpuOverlay(Machine &machine, Parallel &parallel, uint32_t most_entries = MOST_ENTRIES)
-	    : machine(machine), parallel(parallel), most_entries(most_entries) {
-	}
+	//! Uploads the net
+	GpuOverlay(std::unique_ptr<Machine> own, const OverlayNet &net, Parallel &parallel,
+	           uint32_t most_entries = MOST_ENTRIES);
 
-	void Run(const OverlayNet &net, UnitedNet &united, GpuTimes &times);
+	std::vector<uint8_t> FindDoubtful(size_t polygons) override;
+	std::vector<uint8_t> UniteParts() override;
+	void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) override;
 
 private:
 	template <class T>
@@ -54,12 +56,9 @@ private:
 	void PutParts(const std::vector<vibe::NetPart> &layout);
 	std::vector<uint8_t> GetBytes(const Array<vibe::u8> &bytes);
 
-	//! To the device
-	void Send(const OverlayNet &net);
-	//! Marks polygons that may not be valid
-	std::vector<uint8_t> Doubtful(size_t polygons);
+	void Upload();
 	//! All boundaries, and these edges, into one part
-	void Join(const OverlayNet &net, const OverlayNet::Edges &others);
+	void Join(const OverlayNet::Edges &others);
 	//! All parts have yet to be done
 	void Begin();
 	//! The boundary of each part; by chains where parts are large
@@ -79,7 +78,9 @@ private:
 	template <class VECTOR, class T>
 	void Fetch(const Array<T> &array, VECTOR &out);
 
+	const std::unique_ptr<Machine> own;
 	Machine &machine;
+	const OverlayNet &net;
 	//! For copies on the host's side
 	Parallel &parallel;
 	const uint32_t most_entries;

@@ -55,7 +55,7 @@ private:
 		auto *begins = machine->Temporary<vibe::i32>("rowwise begins", COLUMNS * (count + 1));
 		auto of = [&](vibe::i32 *columns, size_t column) { return columns + column * (count + 1); };
 		results = machine->Temporary<vibe::u8>("rowwise results", count);
-		machine->Launch("wkb_encode", "wkb_counts", count, wkb.Wkb(), wkb.Rows(), rows, of(counts, 0), of(counts, 1),
+		machine->Launch("wkb_codec", "wkb_counts", count, wkb.Wkb(), wkb.Rows(), rows, of(counts, 0), of(counts, 1),
 		                of(counts, 2), of(counts, 3), results);
 		for (size_t column = 0; column < COLUMNS; column++) {
 			machine->Scan(of(counts, column), of(begins, column), count + 1);
@@ -67,7 +67,7 @@ private:
 		                                machine->Temporary<vibe::u32>("rowwise rings", rings + 1),
 		                                machine->Temporary<double>("rowwise x", vertices),
 		                                machine->Temporary<double>("rowwise y", vertices)};
-		machine->Launch("wkb_encode", "wkb_decode", count, wkb.Wkb(), wkb.Rows(), rows, results, of(begins, 0),
+		machine->Launch("wkb_codec", "wkb_decode", count, wkb.Wkb(), wkb.Rows(), rows, results, of(begins, 0),
 		                of(begins, 1), of(begins, 2), of(begins, 3), columns);
 		return vibe::RowsView {reinterpret_cast<const vibe::u32 *>(of(begins, 0)),
 		                       reinterpret_cast<const vibe::u32 *>(of(begins, 1)),
@@ -83,11 +83,10 @@ private:
 	void Measure(const vibe::RowsView &view) {
 		auto *numbers = machine->Temporary<double>("rowwise numbers", count);
 		if (task.kind == ScalarTask::AREA) {
-			machine->Launch("point_constructive", "row_areas", count, view, rows, numbers);
+			machine->Launch("measures", "row_areas", count, view, rows, numbers);
 		} else {
 			const auto family = task.kind == ScalarTask::LENGTH ? vibe::FAMILY_LINE : vibe::FAMILY_POLYGON;
-			machine->Launch("point_constructive", "row_lengths", count, view, rows, static_cast<uint32_t>(family),
-			                numbers);
+			machine->Launch("measures", "row_lengths", count, view, rows, static_cast<uint32_t>(family), numbers);
 		}
 		machine->Record(COMPUTED);
 		result.numbers = Read(PINNED_VALUES, numbers, count);
@@ -97,8 +96,8 @@ private:
 		constexpr size_t POINT_BYTES = vibe::WKB_HEADER_BYTES + sizeof(vibe::Vec2);
 		auto *x = machine->Temporary<double>("rowwise centroids", 2 * count), *y = x + count;
 		auto *bytes = machine->Temporary<vibe::u8>("rowwise wkb out", count * POINT_BYTES);
-		machine->Launch("point_constructive", "row_centroids", count, view, rows, x, y);
-		machine->Launch("wkb_encode", "encode_points", count, x, y, rows, bytes);
+		machine->Launch("measures", "row_centroids", count, view, rows, x, y);
+		machine->Launch("wkb_codec", "encode_points", count, x, y, rows, bytes);
 		machine->Record(COMPUTED);
 		result.wkb = Read(PINNED_VALUES, bytes, count * POINT_BYTES);
 		point_begins.resize(count + 1);
@@ -113,9 +112,9 @@ private:
 		auto *sizes = machine->TemporaryZeros<vibe::i64>("rowwise sizes", count + 1),
 		     *begins = machine->Temporary<vibe::i64>("rowwise places", count + 1);
 		auto *bytes = machine->Temporary<vibe::u8>("rowwise wkb out", most);
-		machine->Launch("wkb_encode", "wkb_sizes", count, view, rows, sizes);
+		machine->Launch("wkb_codec", "wkb_sizes", count, view, rows, sizes);
 		machine->Scan(sizes, begins, count + 1);
-		machine->Launch("wkb_encode", "wkb_rows", count, view, rows, begins, bytes);
+		machine->Launch("wkb_codec", "wkb_rows", count, view, rows, begins, bytes);
 		machine->Record(COMPUTED);
 		result.wkb = Read(PINNED_VALUES, bytes, most);
 		result.wkb_begin = reinterpret_cast<const int64_t *>(Read(PINNED_BEGINS, begins, count + 1));

@@ -14,7 +14,7 @@ static_assert(WkbLayout::STEP_BYTES <= Machine::MOST_WRITTEN, "one Write() sends
 static void LaunchShapes(Machine &machine, const vibe::u8 *wkb, const WkbRow *rows, uint32_t count,
                          const ShapeView *packed, ShapeMemory shapes, bool leave_empty, ShapeView *views,
                          vibe::u32 *left, vibe::u64 *left_count) {
-	machine.Launch("wkb_encode", "wkb_shapes", count, wkb, rows, count, packed, shapes,
+	machine.Launch("wkb_codec", "wkb_shapes", count, wkb, rows, count, packed, shapes,
 	               static_cast<uint32_t>(leave_empty), views, left, left_count);
 }
 

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/machine/shapes.hpp
 //
-// WKB that the device makes shapes of (kernels/wkb_encode.cu)
+// WKB that the device makes shapes of (kernels/wkb_codec.cu)
 //===----------------------------------------------------------------------===//
 #pragma once
 

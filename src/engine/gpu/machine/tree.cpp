@@ -70,7 +70,7 @@ MachineTree PackTree(Machine &machine, const Box *boxes, size_t count, Parallel 
 	{
 		const auto keys = machine.New<vibe::u64>(kept), sorted_keys = machine.New<vibe::u64>(kept);
 		const auto unsorted = machine.New<vibe::i32>(kept);
-		machine.Launch("morton_range", "curve_codes", count, all, rows, extent.at, positions.at, keys.at, unsorted.at);
+		machine.Launch("hilbert_codes", "curve_codes", count, all, rows, extent.at, positions.at, keys.at, unsorted.at);
 		machine.Sort(keys.at, sorted_keys.at, unsorted.at, tree.ids.at, kept, CODE_BITS);
 	}
 	tree.nodes = machine.New<float>(tree.node_count * vibe::NODE_FLOATS);

@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/machine/tree.hpp
 //
-// The packed tree over boxes: the kernels of bounds.cu, morton_range.cu and indexing.cu with a scan, a reduction and a sort between
+// The packed tree over boxes: the kernels of bounds.cu, hilbert_codes.cu and indexing.cu with a scan, a reduction and a sort between
 // them. Promise: the tree of engine/index/box_tree.cpp, bit by bit.
 //===----------------------------------------------------------------------===//
 #pragma once

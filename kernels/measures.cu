@@ -1,5 +1,5 @@
 //===----------------------------------------------------------------------===//
-// point_constructive
+// measures
 //
 // Promise: bounded, the CPU's bits (vibe/measure.h). Points and numbers made out of rows. One thread a row.
 //===----------------------------------------------------------------------===//

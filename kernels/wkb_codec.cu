@@ -1,5 +1,5 @@
 //===----------------------------------------------------------------------===//
-// wkb_encode
+// wkb_codec
 //
 // Promise: exact. WKB to shapes; to the columns of vibe::RowsView and back: count or measure, then write. Decoding accepts and
 // refuses what the CPU does and keeps X and Y; encoding writes XY, byte for byte what DuckDB would store. One thread a row;

@@ -1,5 +1,5 @@
 //===----------------------------------------------------------------------===//
-// morton_range
+// hilbert_codes
 //
 // Promise: the CPU's codes, bit for bit. Codes of boxes on a space-filling curve, to sort them by. One thread a box.
 // extent: min_x, min_y, max_x, max_y of all boxes.
