@@ -43,7 +43,7 @@ HostKernel KernelOf(void (*)(PARAMETERS...)) {
 		                   RunKernel<KERNEL>(threads, backwards, arguments, KERNEL,
 		                                     std::index_sequence_for<PARAMETERS...>());
 	                   },
-	                   {sizeof(PARAMETERS)...}};
+	                   {sizeof(PARAMETERS)...}}; // NOLINT(bugprone-sizeof-expression): pointers are meant
 }
 
 //! By unit and entry point

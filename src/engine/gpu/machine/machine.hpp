@@ -166,7 +166,7 @@ public:
 	template <class... ARGUMENTS>
 	void Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments) {
 		void *addresses[] = {static_cast<void *>(&arguments)...};
-		constexpr size_t SIZES[] = {sizeof(ARGUMENTS)...};
+		constexpr size_t SIZES[] = {sizeof(ARGUMENTS)...}; // NOLINT(bugprone-sizeof-expression): pointers are meant
 		if (threads > 0) {
 			DoLaunch(unit, entry_point, threads, LaunchArguments {addresses, SIZES, sizeof...(ARGUMENTS)});
 		}
