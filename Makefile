@@ -78,7 +78,7 @@ wheel: all ## make the wheel of the Python package in dist/ (PLATFORM=...)
 	@python3 scripts/wheel.py $(PLATFORM) $(BUILD) --check
 
 .PHONY: bench
-bench: bench-scalar bench-joins bench-overlay ## run all benchmarks beside the peers
+bench: bench-scalar bench-joins bench-overlay bench-arrow ## run all benchmarks beside the peers
 
 .PHONY: bench-scalar
 bench-scalar: extension ## run the benchmark of scalar functions (ARGS="--rows 100000" goes to it)
@@ -91,6 +91,10 @@ bench-joins: extension ## run the benchmark of spatial joins (ARGS="--quick" goe
 .PHONY: bench-overlay
 bench-overlay: extension ## run the benchmark of unions and overlays (ARGS="--quick" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/overlay.py --extension $(EXTENSION) $(ARGS)
+
+.PHONY: bench-arrow
+bench-arrow: extension ## run the benchmark of native GeoArrow points beside two DOUBLE columns (ARGS="--rows 1000000" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/arrow.py --extension $(EXTENSION) $(ARGS)
 
 .PHONY: bench-hostile
 bench-hostile: extension ## run the benchmark of input that makes algorithms quadratic, beside GEOS (ARGS="--quick" goes to it)

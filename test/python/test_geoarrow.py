@@ -1,6 +1,7 @@
 """Native GeoArrow in and out: shapely, pyarrow and geoarrow-pyarrow say what is right."""
 import json
 import math
+import pathlib
 import struct
 import subprocess
 import sys
@@ -539,3 +540,11 @@ def test_malformed_arrays(extension, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     fine, refused = map(int, done.stdout.split())
     assert fine > 300 and refused > 300
+
+
+def test_native_points_are_cheap(extension):
+    """The benchmark with a wider bar (make bench-arrow has 2): CPU time, which other work on the machine disturbs least."""
+    script = pathlib.Path(__file__).parents[2] / "bench" / "arrow.py"
+    run = subprocess.run([sys.executable, script, "--extension", extension, "--rows", "2000000", "--bar", "3"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "geoarrow.point, interleaved" in run.stdout
