@@ -1,4 +1,5 @@
 #include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "engine/constructive/boundary.hpp"
 #include "engine/constructive/buffer.hpp"
@@ -137,38 +138,65 @@ struct ST_Simplify {
 //===----------------------------------------------------------------------===//
 // On the overlay core
 //===----------------------------------------------------------------------===//
-//! What these work with, kept from row to row
-struct OverlayRows {
+//! What these work with, kept from row to row. A large geometry is worked on by all threads.
+class OverlayRows {
+public:
+	explicit OverlayRows(ExpressionState &state) : threads(state.GetContext()) {
+	}
+
+	//! make(input, overlay, parallel, output) appends the row that is made of the geometry, which is row 0 of `input`
+	template <class MAKE>
+	string_t Run(const string_t &wkb, Vector &result, const MAKE &make) {
+		Read(wkb);
+		Make(wkb.GetSize(), make);
+		return EmitRow(result, output);
+	}
+	const vibespatial::GeometryBatch &Read(const string_t &wkb) {
+		input.Clear();
+		vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
+		return input;
+	}
+	//! As Run(), of what was read
+	template <class MAKE>
+	const vibespatial::GeometryBatch &Make(idx_t size, const MAKE &make) {
+		output.Clear();
+		if (size < LARGE) {
+			make(input, overlay, serial, output);
+		} else {
+			threads.Run([&](vibespatial::Parallel &parallel) { make(input, overlay, parallel, output); });
+		}
+		return output;
+	}
+
+private:
+	//! Bytes of WKB from which on other threads are called: 2,048 vertices may take a tenth of a second if their edges cross
+	static constexpr idx_t LARGE = 1 << 15;
+
 	vibespatial::GeometryBatch input;
 	vibespatial::GeometryBatch output;
 	vibespatial::Overlay overlay;
 	vibespatial::Serial serial;
-
-	void Read(const string_t &wkb) {
-		input.Clear();
-		output.Clear();
-		vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
-	}
+	TaskThreads threads;
 };
 
 struct ST_Buffer {
 	static string_t Buffer(OverlayRows &rows, const string_t &wkb, double distance,
 	                       const vibespatial::BufferStyle &style, Vector &result) {
-		rows.Read(wkb);
-		vibespatial::Buffer(rows.input, 0, distance, style, rows.overlay, rows.serial, rows.output);
-		return EmitRow(result, rows.output);
+		return rows.Run(wkb, result, [&](auto &input, auto &overlay, auto &parallel, auto &output) {
+			vibespatial::Buffer(input, 0, distance, style, overlay, parallel, output);
+		});
 	}
 
-	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		OverlayRows rows;
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		OverlayRows rows(state);
 		const vibespatial::BufferStyle style;
 		BinaryExecutor::Execute<string_t, double, string_t>(
 		    args.data[0], args.data[1], result, args.size(),
 		    [&](const string_t &wkb, double distance) { return Buffer(rows, wkb, distance, style, result); });
 	}
 
-	static void ExecuteRound(DataChunk &args, ExpressionState &, Vector &result) {
-		OverlayRows rows;
+	static void ExecuteRound(DataChunk &args, ExpressionState &state, Vector &result) {
+		OverlayRows rows(state);
 		vibespatial::BufferStyle style;
 		TernaryExecutor::Execute<string_t, double, int32_t, string_t>(
 		    args.data[0], args.data[1], args.data[2], result, args.size(),
@@ -178,8 +206,8 @@ struct ST_Buffer {
 		    });
 	}
 
-	static void ExecuteStyled(DataChunk &args, ExpressionState &, Vector &result) {
-		OverlayRows rows;
+	static void ExecuteStyled(DataChunk &args, ExpressionState &state, Vector &result) {
+		OverlayRows rows(state);
 		vibespatial::BufferStyle style;
 		ExecuteSix<string_t, double, int32_t, string_t, string_t, double, string_t>(
 		    args, result,
@@ -232,15 +260,16 @@ struct ST_Buffer {
 };
 
 struct ST_MakeValid {
-	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		OverlayRows rows;
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		OverlayRows rows(state);
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
-			rows.Read(wkb);
-			if (vibespatial::IsValid(rows.input, 0)) {
+			if (vibespatial::IsValid(rows.Read(wkb), 0)) {
 				return StringVector::AddStringOrBlob(result, wkb);
 			}
-			vibespatial::MakeValid(rows.input, 0, rows.overlay, rows.serial, rows.output);
-			return EmitRow(result, rows.output);
+			const auto &made = rows.Make(wkb.GetSize(), [&](auto &input, auto &overlay, auto &parallel, auto &output) {
+				vibespatial::MakeValid(input, 0, overlay, parallel, output);
+			});
+			return EmitRow(result, made);
 		});
 	}
 
@@ -258,16 +287,16 @@ struct ST_MakeValid {
 };
 
 struct ST_ReducePrecision {
-	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		OverlayRows rows;
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		OverlayRows rows(state);
 		BinaryExecutor::Execute<string_t, double, string_t>(
 		    args.data[0], args.data[1], result, args.size(), [&](const string_t &wkb, double grid) {
 			    if (grid == 0) {
 				    return StringVector::AddStringOrBlob(result, wkb);
 			    }
-			    rows.Read(wkb);
-			    vibespatial::ReducePrecision(rows.input, 0, grid, rows.overlay, rows.serial, rows.output);
-			    return EmitRow(result, rows.output);
+			    return rows.Run(wkb, result, [&](auto &input, auto &overlay, auto &parallel, auto &output) {
+				    vibespatial::ReducePrecision(input, 0, grid, overlay, parallel, output);
+			    });
 		    });
 	}
 
@@ -285,12 +314,12 @@ struct ST_ReducePrecision {
 };
 
 struct ST_Node {
-	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		OverlayRows rows;
+	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
+		OverlayRows rows(state);
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
-			rows.Read(wkb);
-			vibespatial::NodeLines(rows.input, 0, rows.overlay, rows.serial, rows.output);
-			return EmitRow(result, rows.output);
+			return rows.Run(wkb, result, [&](auto &input, auto &overlay, auto &parallel, auto &output) {
+				vibespatial::NodeLines(input, 0, overlay, parallel, output);
+			});
 		});
 	}
 

@@ -45,13 +45,6 @@ bool PassesPixel(const Vec2 &a, const Vec2 &b, const Vec2 &p, double grid) {
 	return (above && below) || first == 0;
 }
 
-//! The places of edges, cuts and entries are 32-bit numbers
-void RequireCount(size_t count) {
-	if (count > UINT32_MAX) {
-		throw GeometryError("an overlay of more than 4,294,967,295 edges, or places where they meet");
-	}
-}
-
 //! Makes ends of counts
 void SumCounts(CountedVector<uint32_t> &counts) {
 	size_t sum = 0;
@@ -79,6 +72,12 @@ bool IsCrowd(const ENTRY *begin, const ENTRY *end) {
 }
 
 } // namespace
+
+void RequireCount(size_t count) {
+	if (count > UINT32_MAX) {
+		throw GeometryError("an overlay of more than 4,294,967,295 edges, or places where they meet");
+	}
+}
 
 //===----------------------------------------------------------------------===//
 // Settle

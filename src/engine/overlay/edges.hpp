@@ -51,6 +51,9 @@ struct EdgeBefore {
 	}
 };
 
+//! The places of edges, ends, cuts and entries are 32-bit numbers: throws GeometryError if there are more
+void RequireCount(size_t count);
+
 //! Sorts make(0) .. make(count - 1) into `out` by `less`, which must agree with `key`: less(a, b) implies key(a) <= key(b).
 //! Distributes the items to buckets by key, then sorts each bucket.
 template <class MAKE, class ITEMS, class KEY, class LESS>
@@ -163,6 +166,7 @@ private:
 template <class MAKE, class ITEMS, class KEY, class LESS>
 void BucketSort(size_t n, MAKE make, ITEMS &out, KEY key, LESS less, Parallel &parallel) {
 	using namespace overlay_tuning;
+	RequireCount(n);
 	const size_t buckets = n / SORT_BUCKET;
 	double low = vibe::Infinity(), high = -low;
 	for (size_t i = 0; i < n && n > FEW_TO_SORT; i++) {

@@ -65,7 +65,7 @@ void OverlayRings::Build(const PagesVector<OverlayEdge> &edges_p, const OverlayS
 		Release(ring_of);
 	}
 	Nest(parallel);
-	BuildLines(line_ends);
+	BuildLines(line_ends, parallel);
 	points = sweep->points;
 }
 
@@ -299,73 +299,103 @@ bool OverlayRings::IsNode(uint32_t edge, const Vec2 &p) const {
 }
 
 //! Lines continue through points where exactly two of their edges meet and no line of the input ends
-void OverlayRings::BuildLines(const CountedVector<Vec2> &line_ends) {
+void OverlayRings::BuildLines(const CountedVector<Vec2> &line_ends, Parallel &parallel) {
 	line_vertices.clear();
 	line_order.clear();
 	line_start.assign(1, 0);
-	struct Spoke {
-		Vec2 point;
-		uint32_t edge;
-	};
-	CountedVector<Spoke> spokes;
+	PagesVector<uint32_t> lines;
 	for (uint32_t i = 0; i < edges->size(); i++) {
 		if (sweep->labels[i] & LABEL_LINE) {
-			spokes.push_back(Spoke {(*edges)[i].a, i});
-			spokes.push_back(Spoke {(*edges)[i].b, i});
+			lines.push_back(i);
 		}
 	}
-	if (spokes.empty()) {
+	if (lines.empty()) {
 		return;
 	}
-	PolledSort(spokes.begin(), spokes.end(), [](const Spoke &l, const Spoke &r) {
-		return l.point == r.point ? l.edge < r.edge : vibe::LexicographicLess(l.point, r.point);
-	});
-	const auto at = [&](const Vec2 &p) {
-		return std::lower_bound(spokes.begin(), spokes.end(), p, [](const Spoke &spoke, const Vec2 &q) {
-			return vibe::LexicographicLess(spoke.point, q);
-		});
+	// End 2 * n is point a of edge lines[n], and end 2 * n + 1 is its point b
+	struct Spoke {
+		Vec2 point;
+		uint32_t end;
 	};
-	CountedVector<uint8_t> taken(edges->size(), 0);
-	Poll poll;
-	//! The edge that continues `edge` at p, or NONE
-	const auto onward = [&](uint32_t edge, const Vec2 &p) {
-		const auto spoke = at(p);
-		const auto second = spoke + 1;
-		if (second == spokes.end() || second->point != p || (second + 1 != spokes.end() && (second + 1)->point == p) ||
-		    IsNode(edge, p) || std::binary_search(line_ends.begin(), line_ends.end(), p, vibe::LexicographicLess)) {
-			return NONE;
-		}
-		return spoke->edge == edge ? second->edge : spoke->edge;
-	};
-	const auto follow = [&](uint32_t edge, Vec2 from) {
-		line_vertices.push_back(from);
-		while (edge != NONE && !taken[edge]) {
+	RequireCount(lines.size() * 2);
+	PagesVector<Spoke> spokes;
+	BucketSort(
+	    lines.size() * 2,
+	    [&](size_t end) {
+		    const auto &edge = (*edges)[lines[end / 2]];
+		    return Spoke {end % 2 == 0 ? edge.a : edge.b, uint32_t(end)};
+	    },
+	    spokes, [](const Spoke &spoke) { return spoke.point.x; },
+	    [](const Spoke &l, const Spoke &r) {
+		    return l.point == r.point ? l.end < r.end : vibe::LexicographicLess(l.point, r.point);
+	    },
+	    parallel);
+	// For each end, the end that the line goes on with, or NONE
+	PagesVector<uint32_t> onward(spokes.size());
+	InShares(parallel, spokes.size(), [&](size_t begin, size_t end) {
+		Poll poll;
+		const auto same = [&](size_t l, size_t r) { return r < spokes.size() && spokes[l].point == spokes[r].point; };
+		for (auto i = begin; i < end; i++) {
 			poll();
-			taken[edge] = 1;
-			from = (*edges)[edge].a == from ? (*edges)[edge].b : (*edges)[edge].a;
-			line_vertices.push_back(from);
-			edge = onward(edge, from);
+			const auto &spoke = spokes[i];
+			// wraps around before the first
+			const bool before = same(i, i - 1), after = same(i, i + 1);
+			const bool goes_on =
+			    before != after && !same(i, before ? i - 2 : i + 2) && !IsNode(lines[spoke.end / 2], spoke.point) &&
+			    !std::binary_search(line_ends.begin(), line_ends.end(), spoke.point, vibe::LexicographicLess);
+			onward[spoke.end] = goes_on ? spokes[before ? i - 1 : i + 1].end : NONE;
 		}
+	});
+	CountedVector<uint8_t> taken(lines.size(), 0);
+	Poll poll;
+	line_vertices.reserve(lines.size() + 1);
+	const auto follow = [&](const Spoke &first) {
+		line_vertices.push_back(first.point);
+		for (auto end = first.end; end != NONE && !taken[end / 2]; end = onward[end ^ 1]) {
+			poll();
+			taken[end / 2] = 1;
+			const auto &edge = (*edges)[lines[end / 2]];
+			line_vertices.push_back(end % 2 == 0 ? edge.b : edge.a);
+		}
+		RequireCount(line_vertices.size());
 		line_start.push_back(uint32_t(line_vertices.size()));
 	};
 	// Open lines from their first end, then closed ones from their first vertex
 	for (auto &spoke : spokes) {
-		if (!taken[spoke.edge] && onward(spoke.edge, spoke.point) == NONE) {
-			follow(spoke.edge, spoke.point);
+		if (!taken[spoke.end / 2] && onward[spoke.end] == NONE) {
+			follow(spoke);
 		}
 	}
+	const auto open = line_start.size() - 1;
 	for (auto &spoke : spokes) {
-		if (!taken[spoke.edge]) {
-			follow(spoke.edge, spoke.point);
+		if (!taken[spoke.end / 2]) {
+			follow(spoke);
 		}
 	}
-	line_order.resize(line_start.size() - 1);
-	std::iota(line_order.begin(), line_order.end(), 0);
-	PolledSort(line_order.begin(), line_order.end(), [&](uint32_t l, uint32_t r) {
+	SortLines(open);
+}
+
+//! Open lines and closed ones are in the order of their first vertices
+void OverlayRings::SortLines(size_t open) {
+	const auto before = [&](uint32_t l, uint32_t r) {
 		const auto v = line_vertices.begin();
 		return std::lexicographical_compare(v + line_start[l], v + line_start[l + 1], v + line_start[r],
 		                                    v + line_start[r + 1], vibe::LexicographicLess);
-	});
+	};
+	line_order.resize(line_start.size() - 1);
+	std::iota(line_order.begin(), line_order.end(), 0);
+	Poll poll;
+	for (size_t begin = 0; begin < line_order.size();) {
+		poll();
+		auto end = begin + 1;
+		while (end < line_order.size() && end != open &&
+		       line_vertices[line_start[end]] == line_vertices[line_start[begin]]) {
+			end++;
+		}
+		PolledSort(line_order.begin() + ptrdiff_t(begin), line_order.begin() + ptrdiff_t(end), before);
+		begin = end;
+	}
+	std::inplace_merge(line_order.begin(), line_order.begin() + ptrdiff_t(open), line_order.end(), before);
 }
 
 //===----------------------------------------------------------------------===//

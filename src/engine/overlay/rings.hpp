@@ -63,7 +63,8 @@ private:
 	void FillHoles(CountedVector<uint8_t> &gone);
 	void Nest(Parallel &parallel);
 	bool IsNode(uint32_t edge, const vibe::Vec2 &p) const;
-	void BuildLines(const CountedVector<vibe::Vec2> &line_ends);
+	void BuildLines(const CountedVector<vibe::Vec2> &line_ends, Parallel &parallel);
+	void SortLines(size_t open);
 
 	const PagesVector<OverlayEdge> *edges = nullptr;
 	const OverlaySweep *sweep = nullptr;
@@ -74,7 +75,7 @@ private:
 	PagesVector<uint32_t> ring_of;
 	//! The rings of the result: shells in order, each before its holes
 	CountedVector<uint32_t> order;
-	CountedVector<vibe::Vec2> line_vertices;
+	PagesVector<vibe::Vec2> line_vertices;
 	CountedVector<uint32_t> line_start;
 	CountedVector<uint32_t> line_order;
 	CountedVector<vibe::Vec2> points;
