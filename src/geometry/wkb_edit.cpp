@@ -168,13 +168,16 @@ std::string Collect(const std::vector<WkbSlice> &geometries) {
 	auto type = GeometryType::INVALID;
 	uint8_t vertex_type = VERTEX_XY;
 	for (const auto geometry : geometries) {
-		vibe::Box box;
-		if (!geometry.data || WkbBounds(geometry.data, geometry.size, box) == 0) {
+		if (!geometry.data) {
 			continue;
 		}
 		const auto header = ReadWkbHeader(geometry.data, geometry.size);
-		type = members.empty() || type == header.type ? header.type : GeometryType::GEOMETRYCOLLECTION;
 		vertex_type |= header.vertex_type;
+		vibe::Box box;
+		if (WkbBounds(geometry.data, geometry.size, box) == 0) {
+			continue;
+		}
+		type = members.empty() || type == header.type ? header.type : GeometryType::GEOMETRYCOLLECTION;
 		members.push_back(geometry);
 	}
 	std::string out;

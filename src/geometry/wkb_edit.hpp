@@ -22,8 +22,8 @@ struct WkbSlice {
 std::string MakeLine(const std::vector<WkbSlice> &points);
 //! A polygon of closed lines; NULL holes are left out, a missing Z or M is 0. Throws on lines that are no rings.
 std::string MakePolygon(WkbSlice shell, const std::vector<WkbSlice> &holes);
-//! A multi geometry when all are points, all lines or all polygons, else a collection. NULL and
-//! EMPTY ones are left out, a missing Z or M is 0.
+//! A multi geometry when all are points, all lines or all polygons, else a collection. NULL and EMPTY ones are left out,
+//! but an EMPTY one gives its Z and M to the result, as in `spatial`; where others have none, it is 0.
 std::string Collect(const std::vector<WkbSlice> &geometries);
 //! The geometry as the only member of a multi geometry; multi geometries and collections as they are
 std::string Multi(WkbSlice geometry);

@@ -150,8 +150,8 @@ VIBE_HD Moments ChainMoments(const RING &ring, u32 n) {
 	return sum;
 }
 
-//! The centroid of all parts of the highest dimension that is there: area, else length, else number of points decides.
-//! Add the rings in order. The moments of a ring are taken from its first vertex and moved to `base`, the first vertex
+//! The centroid of all parts of the highest dimension that is there: area, length or the number of points is the weight.
+//! FindCentroid() decides what to do when that weight is zero. Add the rings in order. The moments of a ring are taken from its first vertex and moved to `base`, the first vertex
 //! of the first ring, which costs nothing when there is one ring.
 struct CentroidSum {
 	int dimension;
@@ -275,16 +275,19 @@ struct LengthSink {
 	}
 };
 
+//! Parts of a higher dimension than `limit` count as parts of that dimension: a polygon as its rings, a line or a ring
+//! as its first vertex
 struct CentroidSink {
 	CentroidSum sum;
+	int limit;
 	Family family;
 	bool shell;
 
-	VIBE_HD static CentroidSink Empty() {
-		return CentroidSink {CentroidSum::Empty(), FAMILY_POINT, false};
+	VIBE_HD static CentroidSink UpTo(int limit) {
+		return CentroidSink {CentroidSum::Empty(), limit, FAMILY_POINT, false};
 	}
 	VIBE_HD void Part(Family part_family) {
-		family = part_family;
+		family = part_family > limit ? (Family)limit : part_family;
 		shell = true;
 	}
 	template <class RING>
@@ -298,12 +301,30 @@ struct CentroidSink {
 			sum.AddLine(ring, n);
 			break;
 		case FAMILY_POINT:
-			// an EMPTY point has no ring
-			sum.AddPoint(ring.X(0), ring.Y(0));
+			// an EMPTY point has no ring; a ring of a polygon may have no vertices
+			if (n > 0) {
+				sum.AddPoint(ring.X(0), ring.Y(0));
+			}
 			break;
 		}
 	}
 };
+
+//! The centroid of a geometry, as GEOS defines it. visit(sink) shows all rings to a sink. Polygons of no area count as
+//! lines, by the length of their rings; if there is no length either, each line and each ring counts as a point, beside
+//! the points that there are. Only a weight of exactly zero falls back: one that is not a number stays so.
+template <class VISIT>
+VIBE_HD CentroidSum FindCentroid(const VISIT &visit) {
+	int limit = FAMILY_POLYGON;
+	for (;;) {
+		CentroidSink sink = CentroidSink::UpTo(limit);
+		visit(sink);
+		if (sink.sum.dimension <= FAMILY_POINT || sink.sum.sum.weight != 0) {
+			return sink.sum;
+		}
+		limit = sink.sum.dimension - 1;
+	}
+}
 
 template <class SINK>
 VIBE_HD void VisitRings(const GeometryView &view, SINK &sink) {
@@ -328,10 +349,16 @@ VIBE_HD double ViewLength(const GeometryView &view, Family family) {
 	return sink.length;
 }
 
+struct VisitViewRings {
+	const GeometryView &view;
+
+	VIBE_HD void operator()(CentroidSink &sink) const {
+		VisitRings(view, sink);
+	}
+};
+
 VIBE_HD CentroidSum ViewCentroid(const GeometryView &view) {
-	CentroidSink sink = CentroidSink::Empty();
-	VisitRings(view, sink);
-	return sink.sum;
+	return FindCentroid(VisitViewRings {view});
 }
 
 } // namespace vibe

@@ -236,7 +236,8 @@ struct ST_Collect {
 	static void Register(ExtensionLoader &loader) {
 		SqlFunction("ST_Collect",
 		            "One geometry of many: a multi geometry when all are points, lines or polygons, else a "
-		            "collection. NULL and EMPTY are left out; a missing Z or M becomes 0.")
+		            "collection. NULL and EMPTY are left out. The result has Z or M if any argument has, EMPTY ones "
+		            "included; a missing one becomes 0.")
 		    .Category("construction")
 		    .Example("ST_Collect([ST_Point(1, 2), ST_Point(3, 4)])", "MULTIPOINT (1 2, 3 4)")
 		    .Overload({{"geoms", LogicalType::LIST(LogicalType::GEOMETRY())}}, LogicalType::GEOMETRY(), Execute)

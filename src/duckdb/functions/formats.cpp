@@ -1,4 +1,6 @@
+#include "duckdb/support/casts.hpp"
 #include "duckdb/support/function_builder.hpp"
+#include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "geometry/geojson.hpp"
 
@@ -112,12 +114,36 @@ struct ST_AsGeoJSON {
 	}
 };
 
+//! DuckDB has st_astext of a GEOMETRY, under this spelling; without that of a BOX_2D the implicit cast would make a polygon
+//! of the box. Numbers are written as in a geometry: enough digits to read the same double.
+struct ST_AsText {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &geometry) {
+			return GeometryText(result, geometry);
+		});
+	}
+	static void ExecuteBox(DataChunk &args, ExpressionState &, Vector &result) {
+		BoxText(args.data[0], result, args.size());
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("st_astext", "The well-known text of a geometry, or BOX(xmin ymin, xmax ymax) of a box.")
+		    .Category("conversion")
+		    .Example("st_astext('POINT (1 2)'::GEOMETRY)", "POINT (1 2)")
+		    .Example("st_astext(ST_Extent('LINESTRING (0 0, 3 4)'::GEOMETRY))", "BOX(0 0, 3 4)")
+		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::VARCHAR, Execute)
+		    .Overload({{"box", BoxType()}}, LogicalType::VARCHAR, ExecuteBox, SqlFunction::Infallible)
+		    .Register(loader);
+	}
+};
+
 } // namespace
 
 void RegisterFormats(ExtensionLoader &loader) {
 	ST_GeomFromText::Register(loader);
 	ST_GeomFromGeoJSON::Register(loader);
 	ST_AsGeoJSON::Register(loader);
+	ST_AsText::Register(loader);
 }
 
 } // namespace duckdb

@@ -59,7 +59,8 @@ struct ST_Centroid {
 	static void Register(ExtensionLoader &loader) {
 		SqlFunction("ST_Centroid",
 		            "The centre of mass of the parts of the highest dimension: of polygons by area, of lines by "
-		            "length, of points their mean. POINT EMPTY when there is nothing to weigh.")
+		            "length, of points their mean. Polygons of no area count as lines, lines of no length as points. "
+		            "POINT EMPTY without vertices.")
 		    .Category("measure")
 		    .Example("ST_Centroid('POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))'::GEOMETRY)", "POINT (2 2)")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::GEOMETRY(), Execute, SqlFunction::Infallible)

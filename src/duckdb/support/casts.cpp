@@ -57,7 +57,7 @@ static bool BoxToGeometry(Vector &source, Vector &result, idx_t count, CastParam
 	return true;
 }
 
-static bool BoxToText(Vector &source, Vector &result, idx_t count, CastParameters &) {
+void BoxText(Vector &source, Vector &result, idx_t count) {
 	Vector scratch(LogicalType::GEOMETRY());
 	GenericExecutor::ExecuteUnary<Point4D, Text>(source, result, count, [&](Point4D box) {
 		// The line from corner to corner has the numbers as GEOMETRY writes them: "LINESTRING (1 2, 3 4)"
@@ -70,6 +70,10 @@ static bool BoxToText(Vector &source, Vector &result, idx_t count, CastParameter
 		auto text = GeometryText(scratch, line).GetString();
 		return Text(StringVector::AddString(result, "BOX" + text.substr(text.find('('))));
 	});
+}
+
+static bool BoxToText(Vector &source, Vector &result, idx_t count, CastParameters &) {
+	BoxText(source, result, count);
 	return true;
 }
 

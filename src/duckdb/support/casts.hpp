@@ -13,4 +13,7 @@ namespace duckdb {
 //! registered its own; when it comes later, DuckDB keeps these, which give the same.
 void RegisterCasts(ExtensionLoader &loader);
 
+//! "BOX(xmin ymin, xmax ymax)" of each BOX_2D; NULL where a limit is
+void BoxText(Vector &source, Vector &result, idx_t count);
+
 } // namespace duckdb

@@ -46,7 +46,8 @@ CentroidPoint PointOf(const vibe::CentroidSum &sum) {
 	return CentroidPoint {false, centroid.x, centroid.y, {nan, nan}};
 }
 
-//! Second pass for rows with Z or M: the weighted sum of those ordinates over the parts of one dimension
+//! Another pass for rows with Z or M: the weighted sum of those ordinates over the parts that gave the centroid its
+//! dimension; parts of a higher one had no weight there, and count as vibe::CentroidSink says
 struct ExtraSink {
 	int dimension;
 	uint32_t extras;
@@ -58,7 +59,7 @@ struct ExtraSink {
 	double base[4] = {0, 0, 0, 0};
 
 	void Part(vibe::Family family) {
-		counts = family == dimension;
+		counts = family >= dimension;
 		shell = true;
 	}
 	void Ring(uint32_t count, const uint8_t *coords, uint32_t stride) {
@@ -68,8 +69,12 @@ struct ExtraSink {
 		double a[4], b[4];
 		memcpy(a, coords, stride);
 		if (dimension == vibe::FAMILY_POINT) {
+			// the mean, since a line of no length in XY may have some in Z
+			for (uint32_t i = 0; i < count; i++) {
+				memcpy(a, coords + size_t(i) * stride, stride);
+				AddTo(sum, 1.0 / count, a, nullptr, nullptr);
+			}
 			weight += 1;
-			AddTo(sum, 1, a, nullptr, nullptr);
 			return;
 		}
 		if (shell) {
@@ -142,12 +147,11 @@ double Perimeter(const vibe::GeometryView &view) {
 }
 
 CentroidPoint Centroid(const uint8_t *wkb, size_t size) {
-	auto sink = vibe::CentroidSink::Empty();
-	VisitRings(wkb, size, sink);
-	auto result = PointOf(sink.sum);
+	const auto sum = vibe::FindCentroid([&](vibe::CentroidSink &sink) { VisitRings(wkb, size, sink); });
+	auto result = PointOf(sum);
 	const auto vertex_type = ReadWkbHeader(wkb, size).vertex_type;
 	if (!result.empty && vertex_type != VERTEX_XY) {
-		ExtraSink extra {sink.sum.dimension, vertex_type == (VERTEX_Z | VERTEX_M) ? 2u : 1u};
+		ExtraSink extra {sum.dimension, vertex_type == (VERTEX_Z | VERTEX_M) ? 2u : 1u};
 		VisitWkb(wkb, size, extra);
 		for (uint32_t k = 0; k < extra.extras; k++) {
 			result.extra[k] = extra.sum[k] / extra.weight;

@@ -34,9 +34,10 @@ struct CentroidPoint {
 	double extra[2];
 };
 
-//! The centroid of the parts of the highest dimension that have vertices: weighted by area, by length, or the mean of
-//! the points. EMPTY without parts and when that weight is zero. Z and M are weighted alike; a polygon is for them the
-//! fan of triangles from the first vertex of its shell.
+//! The centroid of the parts of the highest dimension that has a weight: area, length, or number of points. Polygons of no
+//! area count as lines, lines and rings of no length as points. EMPTY without vertices and where coordinates are not
+//! finite. Z and M are weighted alike; a polygon is for them the fan of triangles from the first vertex of its shell, a
+//! line of no length the mean of its vertices.
 CentroidPoint Centroid(const uint8_t *wkb, size_t size);
 CentroidPoint Centroid(const vibe::GeometryView &view);
 

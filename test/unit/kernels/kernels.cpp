@@ -1405,4 +1405,6 @@ TEST_CASE("kernels: points and numbers made out of rows", "[kernels]") {
 		REQUIRE(lengths[i] == Length(data, wkb.size()));
 		REQUIRE(perimeters[i] == Perimeter(data, wkb.size()));
 	}
+	// the polygon of no area and the line of no length at the head of the zoo
+	REQUIRE((x[4] == 1 && y[4] == 1 && x[5] == 1 && y[5] == 1));
 }

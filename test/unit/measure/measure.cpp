@@ -176,12 +176,32 @@ TEST_CASE("Centroids", "[measure]") {
 TEST_CASE("Centroids of nothing", "[measure]") {
 	for (auto text :
 	     {"POINT EMPTY", "LINESTRING EMPTY", "POLYGON Z EMPTY", "MULTIPOINT (EMPTY)", "GEOMETRYCOLLECTION EMPTY",
-	      "LINESTRING (1 1, 1 1)", "POLYGON ((0 0, 10 0, 5 0, 0 0))", "POLYGON ((0 0, 10 10, 10 0, 0 10, 0 0))",
-	      "GEOMETRYCOLLECTION (LINESTRING (1 1, 1 1), POINT (3 3))", "LINESTRING (0 0, nan 1)",
-	      "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (0 0, 4 0, 4 4, 0 4, 0 0))"}) {
+	      "LINESTRING (0 0, nan 1)", "POLYGON ((0 0, 4 0, nan 4, 0 0))",
+	      "GEOMETRYCOLLECTION (LINESTRING (0 0, nan 1), POINT (3 3))"}) {
 		INFO(text);
 		REQUIRE(CentroidText(text) == "EMPTY");
 	}
+}
+
+TEST_CASE("Centroids without a measure fall back to the lower dimension", "[measure]") {
+	REQUIRE(CentroidText("LINESTRING (1 1, 1 1)") == "1 1");
+	REQUIRE(CentroidText("MULTILINESTRING ((1 1, 1 1), (4 1, 4 1, 4 1))") == "2.5 1");
+	REQUIRE(CentroidText("POLYGON ((0 0, 10 0, 5 0, 0 0))") == "5 0");
+	REQUIRE(CentroidText("POLYGON ((0 0, 10 10, 10 0, 0 10, 0 0))") == "5 5");
+	REQUIRE(CentroidText("POLYGON ((1 2, 1 2, 1 2, 1 2))") == "1 2");
+	// a hole as large as the shell: the lengths of both
+	REQUIRE(CentroidText("POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (0 0, 4 0, 4 4, 0 4, 0 0))") == "2 2");
+	// a line of no length is one point, however many vertices it has, and so is each ring
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION (LINESTRING (1 1, 1 1, 1 1), POINT (3 3))") == "2 2");
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION (POLYGON ((0 0, 0 0, 0 0), (4 0, 4 0, 4 0)), POINT (2 3))") == "2 1");
+	// rings without area and lines are weighed together; what has area beats them all
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 0 0)), LINESTRING (0 3, 4 3), POINT (9 9))") ==
+	        "1.5 1.5");
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 0 0)), POLYGON ((4 4, 6 4, 6 6, 4 6, 4 4)))") == "5 5");
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION (LINESTRING (1 1, 1 1), LINESTRING (0 0, 4 0), POINT (9 9))") == "2 0");
+	REQUIRE(CentroidText("POLYGON ZM ((0 0 1 5, 4 0 3 5, 0 0 1 5))") == "2 0 2 5");
+	REQUIRE(CentroidText("LINESTRING Z (1 1 0, 1 1 4)") == "1 1 2");
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION Z (LINESTRING Z (1 1 0, 1 1 4), POINT Z (3 3 8))") == "2 2 5");
 }
 
 TEST_CASE("Centroids keep Z and M", "[measure]") {
