@@ -4,7 +4,9 @@
 //   thread   pthread_create: EAGAIN
 //   memory   malloc, calloc, realloc, aligned_alloc, posix_memalign of so many bytes or more: ENOMEM
 //   pages    mmap of so many bytes or more, without a file: ENOMEM
-//   write    write, pwrite, writev, ftruncate, fallocate of a plain file: ENOSPC
+//   write    write, pwrite, writev, ftruncate, fallocate of a plain file: ENOSPC. A truncation that changes nothing is none of them: a full
+//            disk does not make it fail
+//   truncate such a truncation: EIO
 //   open     open, openat of any file: EMFILE
 //   spawn    posix_spawn, fork: EAGAIN
 //
@@ -29,8 +31,8 @@
 
 namespace {
 
-enum Kind { NONE, THREAD, MEMORY, PAGES, WRITE, OPEN, SPAWN };
-constexpr const char *NAMES[] = {"none", "thread", "memory", "pages", "write", "open", "spawn"};
+enum Kind { NONE, THREAD, MEMORY, PAGES, WRITE, TRUNCATE, OPEN, SPAWN };
+constexpr const char *NAMES[] = {"none", "thread", "memory", "pages", "write", "truncate", "open", "spawn"};
 
 std::atomic<int> armed {NONE};
 std::atomic<long> seen {0};
@@ -225,7 +227,15 @@ ssize_t writev(int fd, const iovec *parts, int count) {
 
 int ftruncate(int fd, off_t bytes) noexcept {
 	REAL(ftruncate);
-	FULL_DISK(fd)
+	struct stat info;
+	const bool changes = fstat(fd, &info) != 0 || info.st_size != bytes;
+	if (!changes && Fails(TRUNCATE)) {
+		errno = EIO;
+		return -1;
+	}
+	if (changes) {
+		FULL_DISK(fd)
+	}
 	return real(fd, bytes);
 }
 
