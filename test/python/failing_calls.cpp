@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -39,6 +40,7 @@ std::atomic<long> seen {0};
 std::atomic<long> fails_at {0};
 std::atomic<bool> fails_on {false};
 std::atomic<size_t> least_bytes {1};
+std::atomic<size_t> most_bytes {SIZE_MAX};
 std::atomic<bool> traced {false};
 //! What is done here does not count
 thread_local bool inside = false;
@@ -49,7 +51,7 @@ void PrintTrace() {
 }
 
 bool Fails(Kind kind, size_t bytes = 1) {
-	if (armed.load(std::memory_order_relaxed) != kind || inside || bytes < least_bytes) {
+	if (armed.load(std::memory_order_relaxed) != kind || inside || bytes < least_bytes || bytes > most_bytes) {
 		return false;
 	}
 	const long number = ++seen;
@@ -125,6 +127,11 @@ void failing_calls_arm(const char *kind, long at, int on, size_t bytes, int trac
 			armed = i;
 		}
 	}
+}
+
+//! Larger requests do not count, either
+void failing_calls_at_most(size_t bytes) {
+	most_bytes = bytes;
 }
 
 //! How many calls there were

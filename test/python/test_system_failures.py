@@ -61,11 +61,12 @@ def ask(connection, statement):
 def child(number, out):
     signal.alarm(case["seconds"])
     folder = tempfile.mkdtemp(dir=case["folder"])
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "2", "temp_directory": folder})
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": case["threads"], "temp_directory": folder})
     connection.execute("SET enable_progress_bar = false")
     answers = []
     if not case["with_load"]:
         answers = [ask(connection, statement) for statement in case["setup"]]
+    calls.failing_calls_at_most(ctypes.c_size_t(case["most_bytes"]))
     calls.failing_calls_arm(case["kind"].encode(), ctypes.c_long(number), case["on"], ctypes.c_size_t(case["bytes"]), case["trace"])
     if case["with_load"]:
         answers = [ask(connection, statement) for statement in case["setup"]]
@@ -127,12 +128,13 @@ def failing_calls(tmp_path_factory):
 def walk(failing_calls, extension, fake, tmp_path, request):  # noqa: F811
     """Runs a case for each number; asserts that all is well, and returns how many numbers failed a statement"""
 
-    def run(kind, statements, engine="cpu", setup=(), on=False, bytes=1, with_load=True, numbers=None, trace=False, environment=None):
+    def run(kind, statements, engine="cpu", setup=(), on=False, bytes=1, with_load=True, numbers=None, trace=False, environment=None,
+            threads=2, most_bytes=2**63, all_calls=LONG):
         setup = [f"LOAD '{extension}'", *setup]
         if engine == "gpu":
             setup += ["SET vibe_gpu_min_rows = 0", "SELECT count(*) >= 0 FROM vibe_ensure_warm(5)"]
         case = {"kind": kind, "setup": setup, "statements": statements, "on": int(on), "bytes": bytes, "with_load": with_load, "seconds": 120,
-                "trace": int(trace), "folder": str(tmp_path), "log": LOG if engine == "gpu" else "SELECT 1"}
+                "threads": str(threads), "most_bytes": most_bytes, "trace": int(trace), "folder": str(tmp_path), "log": LOG if engine == "gpu" else "SELECT 1"}
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VIBESPATIAL_") and name != "FAKE_GPU"}
         # Without a plug-in where none is asked for
         folder = fake if engine == "gpu" else tmp_path / "none"
@@ -154,7 +156,7 @@ def walk(failing_calls, extension, fake, tmp_path, request):  # noqa: F811
         assert count > 0, f"there is no call of {kind}"
         if numbers is None:
             last = count + 1
-            step = 1 if LONG else max(1, last // SAMPLE)
+            step = 1 if all_calls else max(1, last // SAMPLE)
             numbers = sorted({*range(1, last + 1, step), 1, 2, last - 1, last} & set(range(1, last + 1)))
         failed, of_duckdb = 0, 0
         for number, status, answer, errors in serve(numbers):
@@ -191,6 +193,11 @@ def test_no_memory_while_loading(walk, engine):
 @pytest.mark.parametrize("bytes", [1, 4096], ids=["any", "large"])
 def test_no_memory(walk, engine, statement, bytes):
     walk("memory", [statement], engine, setup=TABLES, bytes=bytes, with_load=False)
+
+
+def test_no_memory_for_helpers(walk):
+    """A thread that calls others to help gets memory for some of them, and not for the rest. The tasks are allocations of this size."""
+    assert walk("memory", [JOIN], setup=TABLES[:2], bytes=96, most_bytes=96, with_load=False, threads=6, all_calls=True) > 0
 
 
 @pytest.mark.parametrize("engine", ["cpu", "gpu"])

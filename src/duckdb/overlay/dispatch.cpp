@@ -10,8 +10,11 @@ using vibespatial::Operation;
 static constexpr const char *OPERATOR = "ST_UNION_AGG";
 
 OverlayDispatch::~OverlayDispatch() {
-	if (dispatch && parts_left > 0) {
-		dispatch->AddNote(to_string(parts_left) + " of " + to_string(parts) + " parts on the CPU");
+	try {
+		if (dispatch && parts_left > 0) {
+			dispatch->AddNote(to_string(parts_left) + " of " + to_string(parts) + " parts on the CPU");
+		}
+	} catch (const std::exception &) { // NOLINT: a log without this note is better than no end
 	}
 }
 

@@ -22,7 +22,10 @@ ScalarBatchDispatch::ScalarBatchDispatch(ClientContext &context, const PhysicalS
 }
 
 ScalarBatchDispatch::~ScalarBatchDispatch() {
-	Finish();
+	try {
+		Finish();
+	} catch (const std::exception &) { // NOLINT: a log without this line is better than no end
+	}
 }
 
 void ScalarBatchDispatch::Start() {

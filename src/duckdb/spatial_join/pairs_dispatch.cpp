@@ -28,7 +28,10 @@ PairsDispatch::PairsDispatch(ClientContext &context, const PhysicalSpatialJoin &
 }
 
 PairsDispatch::~PairsDispatch() {
-	Finish();
+	try {
+		Finish();
+	} catch (const std::exception &) { // NOLINT: a log without this line is better than no end
+	}
 }
 
 //===----------------------------------------------------------------------===//

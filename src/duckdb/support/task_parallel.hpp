@@ -50,19 +50,37 @@ public:
 			shared->Run(work);
 		}
 	}
-	//! Calls for helpers with a work that others run; waits for nothing
+	//! Calls for helpers with a work that others run; waits for nothing. Without memory for a helper there are fewer: to throw would
+	//! leave those that were called with a work that nobody runs, whose end they would await beyond that of the query.
 	void Invite(const std::shared_ptr<vibespatial::SharedWork> &work) {
 		// Tasks of the query itself: the client's thread looks for no others, and would turn in circles meanwhile
 		auto &producer = Executor::Get(context).GetToken();
 		auto &scheduler = TaskScheduler::GetScheduler(context);
 		// No more than there are threads, however often work is shared while all of them are busy
 		while (*waiting + 1 < threads) {
-			++*waiting;
-			scheduler.ScheduleTask(producer, make_shared_ptr<Helper>(scheduler, producer, work, waiting));
+			const bool called = TryCall(scheduler, producer, *waiting, [&]() -> shared_ptr<Task> {
+				return make_shared_ptr<Helper>(scheduler, producer, work, waiting);
+			});
+			if (!called) {
+				return;
+			}
 		}
 	}
 
 private:
+	//! Schedules the task that is made; false where there is no memory for that
+	template <class MAKE>
+	static bool TryCall(TaskScheduler &scheduler, ProducerToken &producer, atomic<idx_t> &waiting, const MAKE &make) {
+		++waiting;
+		try {
+			scheduler.ScheduleTask(producer, make());
+			return true;
+		} catch (const std::exception &) {
+			--waiting;
+			return false;
+		}
+	}
+
 	//! May be run when the work is done and the query is gone
 	class Helper : public Task {
 	public:
@@ -72,11 +90,10 @@ private:
 		}
 		TaskExecutionResult Execute(TaskExecutionMode) override {
 			--*waiting;
-			// A thread that is needed elsewhere, or has a signal to answer, does not stay for long
+			// A thread that is needed elsewhere, or has a signal to answer, does not stay for long. DuckDB's threads catch nothing.
 			constexpr std::chrono::milliseconds PATIENCE {50};
 			work->Help(PATIENCE, [&] {
-				++*waiting;
-				scheduler.ScheduleTask(producer, shared_from_this());
+				TryCall(scheduler, producer, *waiting, [&]() -> shared_ptr<Task> { return shared_from_this(); });
 			});
 			return TaskExecutionResult::TASK_FINISHED;
 		}
