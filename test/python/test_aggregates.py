@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 
 import duckdb
 import pytest
@@ -154,6 +155,62 @@ def test_windows_against_shapely(con):
         assert (common is None) == (not areas)
         if areas:
             assert_same(common, shapely.intersection_all(areas) if len(areas) > 1 else areas[0])
+
+
+def line_through(point, rng):
+    """A line between grid nodes that contains a rational point"""
+    while True:
+        start = [rng.randint(0, 8), rng.randint(0, 8)]
+        steps = [at - from_ for at, from_ in zip(point, start)]
+        stretch = steps[0].denominator * steps[1].denominator
+        end = [from_ + stretch * step for from_, step in zip(start, steps)]
+        if any(steps) and max(map(abs, end)) < 100:
+            return f"LINESTRING ({start[0]} {start[1]}, {end[0]} {end[1]})"
+
+
+@pytest.mark.parametrize("denominators", [(1, 2, 4), (3, 5, 7)])
+def test_common_point_of_three_lines(con, denominators):
+    """It is found if its coordinates are doubles. If not, the crossing of two of them is rounded and may miss the third; what is
+    found is near it all the same."""
+    rng = random.Random(3)
+    points, rows = [], []
+    for i in range(1000):
+        denominator = rng.choice(denominators)
+        points.append([Fraction(rng.randint(0, 8 * denominator), denominator) for _ in range(2)])
+        rows += [(i, line_through(points[-1], rng)) for _ in range(3)]
+    con.execute("CREATE TABLE lines (i INTEGER, w VARCHAR)")
+    con.executemany("INSERT INTO lines VALUES (?, ?)", rows)
+    found = con.execute("SELECT i, ST_AsWKB(vibe_intersection_agg(w::GEOMETRY)) FROM lines GROUP BY i ORDER BY i").fetchall()
+    missed = 0
+    for (_, common), point in zip(found, points):
+        common, at = shapely.from_wkb(bytes(common)), shapely.Point(*map(float, point))
+        exact = all(Fraction(float(value)) == value for value in point)
+        missed += common.is_empty
+        assert common.intersects(at) if exact else common.is_empty or common.distance(at) < 1e-14, point
+    assert missed == 0 if 2 in denominators else missed > 0
+
+
+def test_common_edges_and_corners_of_boxes(con):
+    """Borders that meet in doubles: what boxes have in common is found in every dimension"""
+    rng = random.Random(4)
+    con.execute("CREATE TABLE boxes (i INTEGER, x0 INTEGER, y0 INTEGER, x1 INTEGER, y1 INTEGER)")
+    expected = []
+    for i in range(1000):
+        low, high = [0, 0], [8, 8]
+        for _ in range(rng.randint(3, 5)):
+            x, y = (sorted(rng.sample(range(9), 2)) for _ in range(2))
+            con.execute("INSERT INTO boxes VALUES (?, ?, ?, ?, ?)", [i, x[0], y[0], x[1], y[1]])
+            low, high = [max(low[0], x[0]), max(low[1], y[0])], [min(high[0], x[1]), min(high[1], y[1])]
+        expected.append((low, high) if low[0] <= high[0] and low[1] <= high[1] else None)
+    found = con.execute("SELECT i, ST_Dimension(c), ST_IsEmpty(c), ST_XMin(c), ST_YMin(c), ST_XMax(c), ST_YMax(c) FROM (SELECT i, "
+                        "vibe_intersection_agg(ST_MakeEnvelope(x0, y0, x1, y1)) AS c FROM boxes GROUP BY i) ORDER BY i").fetchall()
+    dimensions = [0, 0, 0]
+    for (_, dimension, empty, *limits), box in zip(found, expected):
+        assert empty == (box is None)
+        if box:
+            assert limits == [*box[0], *box[1]] and dimension == (box[0][0] < box[1][0]) + (box[0][1] < box[1][1])
+            dimensions[dimension] += 1
+    assert min(dimensions) > 10
 
 
 @pytest.mark.parametrize("name", ["vibe_union_agg", "vibe_intersection_agg"])

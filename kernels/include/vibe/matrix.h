@@ -73,6 +73,10 @@ struct Target {
 	VIBE_HD bool Decided(Matrix m) const {
 		return (m & (false_any | true_any)) != 0 || (true_all != 0 && (m & true_all) == true_all);
 	}
+	//! The same with the geometries exchanged
+	VIBE_HD Target Exchanged() const {
+		return Target {Transpose(false_any), Transpose(true_any), Transpose(true_all)};
+	}
 	//! Where the interiors have no point in common, nothing else of the matrix is asked for
 	VIBE_HD bool NeedsInteriors() const {
 		return true_any == 0 &&

@@ -2,7 +2,8 @@
 // vibe/relate.h
 //
 // Promise: the exact DE-9IM matrix of two geometries of any types, for valid input. (Invalid input: an answer that depends
-// on nothing but the input.) Collections follow union semantics: areas first, then lines, then points.
+// on nothing but the input, and is transposed where the geometries are exchanged.) Collections follow union semantics:
+// areas first, then lines, then points.
 //
 // Every region, edge and node of the overlay of two geometries borders on one of their edges. So each edge of either
 // geometry is walked from contact to contact: the pieces between contacts give the cells of dimension 1 (the piece) and 2
@@ -123,6 +124,37 @@ constexpr u8 IN_LEFT = 1;
 constexpr u8 IN_RIGHT = 2;
 constexpr u8 UNKNOWN = 4;
 
+VIBE_HD int Compare(u32 a, u32 b) {
+	return a < b ? -1 : a > b ? 1 : 0;
+}
+
+VIBE_HD int Compare(const Vec2 &a, const Vec2 &b) {
+	return a.x < b.x ? -1 : a.x > b.x ? 1 : a.y < b.y ? -1 : a.y > b.y ? 1 : 0;
+}
+
+VIBE_HD int Compare(const ShapeRing &a, const ShapeRing &b) {
+	const int ends = Compare(a.end, b.end);
+	const int elements = ends != 0 ? ends : Compare(a.element, b.element);
+	return elements != 0 ? elements : Compare(2u * a.is_area + a.interior_left, 2u * b.is_area + b.interior_left);
+}
+
+//! A total order of shapes: by size, then by the first thing that differs. 0: nothing does.
+VIBE_HD_NOINLINE int CompareShapes(const ShapeView &a, const ShapeView &b) {
+	int order = Compare(a.vertex_count, b.vertex_count);
+	order = order != 0 ? order : Compare(a.point_count, b.point_count);
+	order = order != 0 ? order : Compare(a.ring_count, b.ring_count);
+	for (u32 i = 0; order == 0 && i < a.vertex_count; i++) {
+		order = Compare(a.Vertex(i), b.Vertex(i));
+	}
+	for (u32 i = 0; order == 0 && i < a.point_count; i++) {
+		order = Compare(a.points[i], b.points[i]);
+	}
+	for (u32 i = 0; order == 0 && i < a.ring_count; i++) {
+		order = Compare(a.rings[i], b.rings[i]);
+	}
+	return order;
+}
+
 } // namespace relate_detail
 
 template <template <class> class ARRAY>
@@ -133,37 +165,15 @@ public:
 	}
 
 	//! The matrix, or as much of it as decides the target
-	VIBE_HD_NOINLINE Matrix Run() {
-		if (target.Decided(matrix)) {
-			return matrix;
+	VIBE_HD Matrix Run() {
+		// Where rings of an invalid polygon cross, what is found depends on the shape that is walked first, so that must not
+		// be the caller's choice. The one with fewer edges often decides alone.
+		if (relate_detail::CompareShapes(*shape[0], *shape[1]) <= 0) {
+			return RunInOrder();
 		}
-		areas = IsOneArea(*shape[0]) && IsOneArea(*shape[1]);
-		if (areas && AreTheSame()) {
-			return matrix | Cell(LOC_INTERIOR, LOC_INTERIOR, 2) | Cell(LOC_BOUNDARY, LOC_BOUNDARY, 1);
-		}
-		if (FindContacts()) {
-			return matrix;
-		}
-		if (areas && target.NeedsInteriors() && work.contacts.Size() > 0 && (matrix & matrix_detail::II) == 0) {
-			// Contacts are in the order of the first shape's edges
-			for (int k = 0; k < 2; k++) {
-				if (shape[1 - k]->ring_count == 1) {
-					bool decided = Walk(k) || ((matrix & matrix_detail::II) == 0 && WalkOnePiece(1 - k));
-					if (!decided && (matrix & matrix_detail::II) != 0) {
-						Walk(1 - k);
-					}
-					return matrix;
-				}
-			}
-		}
-		// The side with fewer edges first: it often decides alone
-		int first = shape[0]->vertex_count <= shape[1]->vertex_count ? 0 : 1;
-		for (int k = 0; k < 2; k++) {
-			if (Points(first ^ k) || Walk(first ^ k)) {
-				return matrix;
-			}
-		}
-		return matrix;
+		Swap(shape[0], shape[1]);
+		target = target.Exchanged();
+		return Transpose(RunInOrder());
 	}
 
 	//! Where a point lies in a shape: areas, lines, points, in this order
@@ -199,6 +209,37 @@ private:
 	Vec2 p, q;
 	u32 count_left[2], count_right[2]; // elements of each shape left and right of the piece
 	u32 line_overlaps;                 // lines of the other shape that run along the piece
+
+	VIBE_HD_NOINLINE Matrix RunInOrder() {
+		if (target.Decided(matrix)) {
+			return matrix;
+		}
+		areas = IsOneArea(*shape[0]) && IsOneArea(*shape[1]);
+		if (areas && AreTheSame()) {
+			return matrix | Cell(LOC_INTERIOR, LOC_INTERIOR, 2) | Cell(LOC_BOUNDARY, LOC_BOUNDARY, 1);
+		}
+		if (FindContacts()) {
+			return matrix;
+		}
+		if (areas && target.NeedsInteriors() && work.contacts.Size() > 0 && (matrix & matrix_detail::II) == 0) {
+			// Contacts are in the order of the first shape's edges
+			for (int k = 0; k < 2; k++) {
+				if (shape[1 - k]->ring_count == 1) {
+					bool decided = Walk(k) || ((matrix & matrix_detail::II) == 0 && WalkOnePiece(1 - k));
+					if (!decided && (matrix & matrix_detail::II) != 0) {
+						Walk(1 - k);
+					}
+					return matrix;
+				}
+			}
+		}
+		for (int k = 0; k < 2; k++) {
+			if (Points(k) || Walk(k)) {
+				return matrix;
+			}
+		}
+		return matrix;
+	}
 
 	//===------------------------------------------------------------------===//
 	// Contacts

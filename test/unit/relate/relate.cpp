@@ -157,6 +157,49 @@ TEST_CASE("areas on a small raster: contacts that decide at once agree with the 
 	CHECK(holding[vibe::PREDICATE_WITHIN] > 150);
 }
 
+TEST_CASE("Exchanged arguments give exchanged answers, for invalid polygons, too", "[relate]") {
+	std::mt19937 random(11);
+	auto ring = [&](unsigned size) {
+		std::string text, first;
+		for (unsigned i = 0; i < size; i++) {
+			const auto vertex = std::to_string(random() % 6) + " " + std::to_string(random() % 6);
+			first = i == 0 ? vertex : first;
+			text += vertex + ", ";
+		}
+		return "(" + text + first + ")";
+	};
+	auto invalid = [&]() {
+		switch (random() % 4) {
+		case 0:
+			return "MULTIPOLYGON ((" + ring(3 + random() % 3) + "), (" + ring(4) + "))";
+		case 1:
+			return "POLYGON (" + ring(3 + random() % 4) + ", " + ring(3) + ")";
+		default:
+			return "POLYGON (" + ring(3 + random() % 4) + ")";
+		}
+	};
+	const std::pair<vibe::Predicate, vibe::Predicate> pairs[] = {
+	    {vibe::PREDICATE_INTERSECTS, vibe::PREDICATE_INTERSECTS}, {vibe::PREDICATE_TOUCHES, vibe::PREDICATE_TOUCHES},
+	    {vibe::PREDICATE_OVERLAPS, vibe::PREDICATE_OVERLAPS},     {vibe::PREDICATE_CROSSES, vibe::PREDICATE_CROSSES},
+	    {vibe::PREDICATE_EQUALS, vibe::PREDICATE_EQUALS},         {vibe::PREDICATE_WITHIN, vibe::PREDICATE_CONTAINS},
+	    {vibe::PREDICATE_COVERS, vibe::PREDICATE_COVERED_BY}};
+	Rows rows;
+	int wrong = 0, touching = 0;
+	for (int i = 0; i < 5000; i++) {
+		rows.a.Build(rows.Row(invalid()).View(0));
+		rows.b.Build(rows.Row(i % 10 == 0 ? "LINESTRING " + ring(2) : invalid()).View(0));
+		auto &a = rows.a.View();
+		auto &b = rows.b.View();
+		wrong += vibe::Transpose(Relate(a, b, rows.scratch)) != Relate(b, a, rows.scratch);
+		for (auto &pair : pairs) {
+			wrong += Evaluate(pair.first, a, b, rows.scratch) != Evaluate(pair.second, b, a, rows.scratch);
+		}
+		touching += Evaluate(vibe::PREDICATE_TOUCHES, a, b, rows.scratch);
+	}
+	CHECK(wrong == 0);
+	CHECK(touching > 100);
+}
+
 TEST_CASE("the point locator agrees with the shape", "[point_locator]") {
 	std::mt19937 random(3);
 	std::uniform_real_distribution<double> place(-1.1, 1.1);
