@@ -91,7 +91,8 @@ TEST_CASE("Geometries collected into one", "[wkb_edit]") {
 	        "GEOMETRYCOLLECTION (MULTIPOINT ((1 2)), MULTIPOINT ((3 4)))");
 	REQUIRE(CollectionOf({"LINESTRING EMPTY", "MULTIPOINT (EMPTY)"}) == "GEOMETRYCOLLECTION EMPTY");
 	// EMPTY ones are left out, their dimensions stay
-	REQUIRE(CollectionOf({"LINESTRING M (0 0 1, 1 1 2)", "POINT Z EMPTY"}) == "MULTILINESTRING ZM ((0 0 0 1, 1 1 0 2))");
+	REQUIRE(CollectionOf({"LINESTRING M (0 0 1, 1 1 2)", "POINT Z EMPTY"}) ==
+	        "MULTILINESTRING ZM ((0 0 0 1, 1 1 0 2))");
 	REQUIRE(CollectionOf({"POLYGON Z EMPTY", "NULL"}) == "GEOMETRYCOLLECTION Z EMPTY");
 	REQUIRE(CollectionOf({"POINT (1 2)", "GEOMETRYCOLLECTION M (POINT M EMPTY)"}) == "MULTIPOINT M ((1 2 0))");
 	REQUIRE(CollectionOf({"POINT Z (1 2 3)", "POLYGON M ((0 0 5, 1 0 5, 1 1 5, 0 0 5))"}) ==

@@ -174,10 +174,9 @@ TEST_CASE("Centroids", "[measure]") {
 }
 
 TEST_CASE("Centroids of nothing", "[measure]") {
-	for (auto text :
-	     {"POINT EMPTY", "LINESTRING EMPTY", "POLYGON Z EMPTY", "MULTIPOINT (EMPTY)", "GEOMETRYCOLLECTION EMPTY",
-	      "LINESTRING (0 0, nan 1)", "POLYGON ((0 0, 4 0, nan 4, 0 0))",
-	      "GEOMETRYCOLLECTION (LINESTRING (0 0, nan 1), POINT (3 3))"}) {
+	for (auto text : {"POINT EMPTY", "LINESTRING EMPTY", "POLYGON Z EMPTY", "MULTIPOINT (EMPTY)",
+	                  "GEOMETRYCOLLECTION EMPTY", "LINESTRING (0 0, nan 1)", "POLYGON ((0 0, 4 0, nan 4, 0 0))",
+	                  "GEOMETRYCOLLECTION (LINESTRING (0 0, nan 1), POINT (3 3))"}) {
 		INFO(text);
 		REQUIRE(CentroidText(text) == "EMPTY");
 	}
@@ -197,7 +196,8 @@ TEST_CASE("Centroids without a measure fall back to the lower dimension", "[meas
 	// rings without area and lines are weighed together; what has area beats them all
 	REQUIRE(CentroidText("GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 0 0)), LINESTRING (0 3, 4 3), POINT (9 9))") ==
 	        "1.5 1.5");
-	REQUIRE(CentroidText("GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 0 0)), POLYGON ((4 4, 6 4, 6 6, 4 6, 4 4)))") == "5 5");
+	REQUIRE(CentroidText("GEOMETRYCOLLECTION (POLYGON ((0 0, 2 0, 0 0)), POLYGON ((4 4, 6 4, 6 6, 4 6, 4 4)))") ==
+	        "5 5");
 	REQUIRE(CentroidText("GEOMETRYCOLLECTION (LINESTRING (1 1, 1 1), LINESTRING (0 0, 4 0), POINT (9 9))") == "2 0");
 	REQUIRE(CentroidText("POLYGON ZM ((0 0 1 5, 4 0 3 5, 0 0 1 5))") == "2 0 2 5");
 	REQUIRE(CentroidText("LINESTRING Z (1 1 0, 1 1 4)") == "1 1 2");
