@@ -64,7 +64,9 @@ cuda=
 if [ "${VIBESPATIAL_CUDA:-ON}" != OFF ]; then
 	cuda=$(python3 scripts/fetch.py cuda --platform "$platform")
 	if [ "$platform" != "$host" ] && [ -f build/release/vibespatial/kernels.pack ]; then
-		# Kernels are the same for every host
+		# Kernels are the same for every host, but those of the last build may be of other sources
+		cmake --build build/release --parallel "${JOBS:-$(nproc)}" --target vibespatial_pack ||
+			fail "the kernels of build/release cannot be brought up to date: run make"
 		options+=("-DVIBESPATIAL_KERNEL_PACK=$PWD/build/release/vibespatial/kernels.pack")
 	fi
 fi
