@@ -138,9 +138,11 @@ VIBE_HD int Compare(const ShapeRing &a, const ShapeRing &b) {
 	return elements != 0 ? elements : Compare(2u * a.is_area + a.interior_left, 2u * b.is_area + b.interior_left);
 }
 
-//! A total order of shapes: by size, then by the first thing that differs. 0: nothing does.
+//! A total order of shapes: by the size of their boxes, then by the first thing that differs. 0: nothing does.
 VIBE_HD_NOINLINE int CompareShapes(const ShapeView &a, const ShapeView &b) {
-	int order = Compare(a.vertex_count, b.vertex_count);
+	const double size_a = (a.box.max_x - a.box.min_x) + (a.box.max_y - a.box.min_y);
+	const double size_b = (b.box.max_x - b.box.min_x) + (b.box.max_y - b.box.min_y);
+	int order = size_a < size_b ? -1 : size_a > size_b ? 1 : Compare(a.vertex_count, b.vertex_count);
 	order = order != 0 ? order : Compare(a.point_count, b.point_count);
 	order = order != 0 ? order : Compare(a.ring_count, b.ring_count);
 	for (u32 i = 0; order == 0 && i < a.vertex_count; i++) {
@@ -167,8 +169,9 @@ public:
 	//! The matrix, or as much of it as decides the target
 	VIBE_HD Matrix Run() {
 		// Where rings of an invalid polygon cross, what is found depends on the shape that is walked first, so that must not
-		// be the caller's choice. The one with fewer edges often decides alone.
-		if (relate_detail::CompareShapes(*shape[0], *shape[1]) <= 0) {
+		// be the caller's choice. The one with the larger box comes first: contacts are found by those of its edges that meet
+		// the box of the other one.
+		if (relate_detail::CompareShapes(*shape[0], *shape[1]) >= 0) {
 			return RunInOrder();
 		}
 		Swap(shape[0], shape[1]);
@@ -233,8 +236,10 @@ private:
 				}
 			}
 		}
+		// The side with fewer edges first: it often decides alone
+		const int first = shape[0]->vertex_count < shape[1]->vertex_count ? 0 : 1;
 		for (int k = 0; k < 2; k++) {
-			if (Points(k) || Walk(k)) {
+			if (Points(first ^ k) || Walk(first ^ k)) {
 				return matrix;
 			}
 		}
