@@ -19,7 +19,9 @@ endfunction()
 file(GLOB arrow_sources CONFIGURE_DEPENDS src/arrow_plugin/*.cpp)
 add_library(vibespatial_arrow SHARED ${arrow_sources})
 vibespatial_uses_arrow(vibespatial_arrow)
-target_link_options(vibespatial_arrow PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
+set(plugin_exports ${CMAKE_CURRENT_LIST_DIR}/plugin_exports.map)
+target_link_options(vibespatial_arrow PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--version-script=${plugin_exports} -Wl,-z,nodelete)
+set_property(TARGET vibespatial_arrow APPEND PROPERTY LINK_DEPENDS ${plugin_exports})
 # No path of this machine in it: the extension finds libarrow and opens it first
 set_target_properties(vibespatial_arrow PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${arrow_folder} SKIP_BUILD_RPATH ON
 		LINK_FLAGS_RELEASE -s)

@@ -33,7 +33,7 @@ vibespatial_link_older(vibespatial_compile_helper)
 
 add_library(vibespatial_no_driver SHARED src/compile_helper/no_driver.c)
 set_target_properties(vibespatial_no_driver PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1 C_VISIBILITY_PRESET hidden
-		LIBRARY_OUTPUT_DIRECTORY ${gpu_folder}/no-driver LINK_FLAGS "-nostdlib -s -Wl,-soname,libcuda.so.1")
+		LIBRARY_OUTPUT_DIRECTORY ${gpu_folder}/no-driver LINK_FLAGS "-nostdlib -s -Wl,-z,now -Wl,-z,noexecstack -Wl,-soname,libcuda.so.1")
 target_compile_options(vibespatial_no_driver PRIVATE -w)
 add_dependencies(vibespatial_compile_helper vibespatial_no_driver)
 
@@ -48,7 +48,9 @@ target_compile_definitions(vibespatial_cuda PRIVATE CUB_DISABLE_NAMESPACE_MAGIC 
 		THRUST_DISABLE_ABI_NAMESPACE THRUST_IGNORE_ABI_NAMESPACE_ERROR CCCL_DISABLE_PDL)
 target_link_libraries(vibespatial_cuda PRIVATE vibespatial_gpu ${gpu_folder}/librmm.so ${gpu_folder}/librapids_logger.so
 		${cuda}/lib/libcudart_static.a rt ${CMAKE_DL_LIBS} Threads::Threads)
-target_link_options(vibespatial_cuda PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
+set(plugin_exports ${CMAKE_CURRENT_LIST_DIR}/plugin_exports.map)
+target_link_options(vibespatial_cuda PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--version-script=${plugin_exports} -Wl,-z,nodelete)
+set_property(TARGET vibespatial_cuda APPEND PROPERTY LINK_DEPENDS ${plugin_exports})
 set_target_properties(vibespatial_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${gpu_folder}
 		BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN" LINK_FLAGS_RELEASE -s)
 vibespatial_link_older(vibespatial_cuda)

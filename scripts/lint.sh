@@ -50,7 +50,7 @@ build=build/lint
 cmake -S . -B "$build" "-DVIBESPATIAL_DUCKDB_PREFIXES=$(python3 scripts/fetch.py prefix)" \
 	"-DVIBESPATIAL_CUDA_PREFIX=$(python3 scripts/fetch.py cuda)" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
 cmake --build "$build" --target vibespatial_generated >/dev/null
-sed -i 's/ -fno-gnu-unique//' "$build/compile_commands.json"
+sed -i 's/ -fno-gnu-unique//; s/ -fstack-clash-protection//' "$build/compile_commands.json"
 
 # analyse PATTERN OPTION...: the files that match
 analyse() {

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import duckdb
@@ -10,7 +11,7 @@ import yaml
 
 import fetch
 import run_tests
-from conftest import ROOT
+from conftest import BUILD, ROOT
 
 
 def project_version():
@@ -22,6 +23,71 @@ def test_footer(extension):
     assert footer[4:20] == b"duckdb_signature"
     fields = [footer[22 + 32 * i : 54 + 32 * i].rstrip(b"\0").decode() for i in range(8)]
     assert fields == ["", "", "", "CPP", f"v{project_version()}", f"v{duckdb.__version__}", fetch.host_platform(), "4"]
+
+
+SHIPPED = ["vibespatial.duckdb_extension", "libvibespatial_cuda.so", "libvibespatial_arrow.so", "vibespatial-compile"]
+# What else a file may show to others: functions that their libraries look up, and what their libraries define inline, too
+EXPORTED = {
+    "vibespatial.duckdb_extension": r"vibespatial_duckdb_cpp_init",
+    "libvibespatial_cuda.so": r"vibespatial_open_engine|\w*(3rmm|4cuda|13rapids_logger)\w*",
+    "libvibespatial_arrow.so": r"vibespatial_open_arrow|\w*5arrow\w*",
+    "vibespatial-compile": r"nvJitLinkCreate|_Z\w*St\w*",
+}
+
+
+@pytest.fixture(scope="session")
+def readelf():
+    """A function that reads an ELF file: options of readelf, then the file"""
+    if not shutil.which("readelf"):
+        pytest.skip("readelf of binutils is not there")
+
+    def read(*words):
+        return subprocess.run(["readelf", "-W", *map(str, words)], capture_output=True, text=True, check=True).stdout
+
+    return read
+
+
+@pytest.fixture(params=SHIPPED)
+def shipped(request, extension):
+    path = extension if request.param.startswith("vibespatial.") else BUILD / "vibespatial" / request.param
+    if not path.exists():
+        pytest.skip(f"{path} was not built")
+    return path
+
+
+def test_shipped_files_are_hardened(shipped, readelf):
+    dynamic, segments, symbols = readelf("-d", shipped), readelf("-l", shipped), readelf("--dyn-syms", shipped)
+    # The table of imported functions is complete at the start and read-only from then on
+    assert re.search(r"FLAGS_1.*\bNOW\b", dynamic)
+    assert re.search(r"^ *GNU_RELRO ", segments, re.M)
+    assert "TEXTREL" not in dynamic
+    # No memory is both written and run
+    (stack,) = re.findall(r"^ *GNU_STACK .*", segments, re.M)
+    assert " RW " in stack and "RWE" not in segments
+    # Frames have a guard
+    assert re.search(r" UND __stack_chk_fail", symbols)
+
+
+def test_copies_are_fortified(extension, readelf):
+    assert re.search(r" UND __mem\w+_chk@", readelf("--dyn-syms", extension))
+
+
+def test_shipped_files_export_no_more_than_they_must(shipped, readelf):
+    exported = [words[7].partition("@")[0] for words in map(str.split, readelf("--dyn-syms", shipped).splitlines())
+                if len(words) >= 8 and words[4] in ("GLOBAL", "WEAK", "UNIQUE") and words[6] not in ("UND", "Ndx")]
+    assert exported
+    assert [name for name in exported if not re.fullmatch(EXPORTED[shipped.name], name)] == []
+
+
+def test_returns_and_jumps_are_protected(readelf):
+    """The linker keeps the mark of a file only where all of its objects have it, and DuckDB's do not: looks at our objects."""
+    archive = BUILD / "libvibespatial_core.a"
+    if not archive.exists():
+        pytest.skip(f"{archive} was not built")
+    mark = "BTI, PAC" if fetch.host_platform() == "linux_arm64" else "IBT, SHSTK"
+    members = re.split(r"^File: ", readelf("-n", archive), flags=re.M)[1:]
+    assert len(members) > 50
+    assert [member.splitlines()[0] for member in members if mark not in member] == []
 
 
 def test_installed_extension_loads_by_name(cli, extension, tmp_path):
