@@ -13,6 +13,9 @@ FETCH := python3 scripts/fetch.py
 BUILD_ALL := DUCKDB="$(DUCKDB)" scripts/build.sh $(PLATFORM) $(BUILD)
 BUILD_ONE := DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) $(BUILD)
 TEST := python3 scripts/run_tests.py $(BUILD) $(DUCKDB:%=--duckdb %)
+# SANITIZE=1: addresses and undefined behaviour; SANITIZE=thread: data races
+SANITIZER := $(if $(filter thread,$(SANITIZE)),thread,ON)
+SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZE)),-thread)
 .DEFAULT_GOAL := all
 
 .PHONY: all
@@ -28,25 +31,39 @@ extension: ## build the extension alone, for the first version of DuckDB or for 
 	@$(BUILD_ONE) extension
 
 .PHONY: test
-test: all ## check the sources and run all tests: unit, SQL, Python and the Python package, with every version of DuckDB or with DUCKDB=2.0.0
-	@$(TEST) check unit sql python package
+test: all ## check the sources and run all tests: unit, SQL (also under query verification), fuzzers, Python and the Python package, with every version of DuckDB or with DUCKDB=2.0.0
+	@$(TEST) check unit fuzz sql verify python package
 
 .PHONY: check
 check: ## check the sources: format, layers, a test for each, sizes, links of the docs, clang-tidy on what differs from main
 	@$(TEST) check
 
 .PHONY: unit
-unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer)
+unit: $(if $(SANITIZE),,all) ## run the unit tests (SANITIZE=1: with AddressSanitizer and UndefinedBehaviorSanitizer; SANITIZE=thread: with ThreadSanitizer)
 ifdef SANITIZE
-	@DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) build/sanitize vibespatial_unit -DVIBESPATIAL_SANITIZE=ON
-	@python3 scripts/run_tests.py build/sanitize unit
+	@DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) $(SANITIZED) vibespatial_unit -DVIBESPATIAL_SANITIZE=$(SANITIZER)
+	@python3 scripts/run_tests.py $(SANITIZED) unit
 else
 	@$(TEST) unit
 endif
 
 .PHONY: sqltest
-sqltest: all ## run the SQL tests
+sqltest: $(if $(SANITIZE),,all) ## run the SQL tests (SANITIZE=1: extension and runner with the sanitizers, for one version of DuckDB)
+ifdef SANITIZE
+	@DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) $(SANITIZED) extension -DVIBESPATIAL_SANITIZE=$(SANITIZER)
+	@DUCKDB="$(ONE)" scripts/build.sh $(PLATFORM) $(SANITIZED) sqllogic-$(ONE)
+	@python3 scripts/run_tests.py $(SANITIZED) --duckdb $(ONE) sql
+else
 	@$(TEST) sql
+endif
+
+.PHONY: verifytest
+verifytest: all ## run the SQL tests under PRAGMA enable_verification: DuckDB runs each query in several ways and compares the results
+	@$(TEST) verify
+
+.PHONY: fuzz
+fuzz: ## run the coverage-guided fuzzers; needs clang (ARGS="--seconds 600 overlay" goes to scripts/fuzz.py)
+	@python3 scripts/fuzz.py $(ARGS)
 
 .PHONY: pytest
 pytest: all ## run the Python tests (ARGS="-k name" goes to pytest)

@@ -2,7 +2,7 @@
 # each DuckDB prefix (headers and static archives), into a folder of that version: v1.5.5/vibespatial.duckdb_extension.
 
 set(VIBESPATIAL_DUCKDB_PREFIXES "" CACHE STRING "DuckDB prefixes, as scripts/build_duckdb.sh makes them, one for each version")
-option(VIBESPATIAL_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+set(VIBESPATIAL_SANITIZE OFF CACHE STRING "ON: build with AddressSanitizer and UndefinedBehaviorSanitizer; thread: with ThreadSanitizer")
 option(VIBESPATIAL_TESTS "Build the unit tests and the sqllogictest runners" ON)
 
 if(NOT VIBESPATIAL_DUCKDB_PREFIXES)
@@ -29,7 +29,10 @@ find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 	set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
-if(VIBESPATIAL_SANITIZE)
+if(VIBESPATIAL_SANITIZE STREQUAL "thread")
+	add_compile_options(-g -fsanitize=thread -fno-omit-frame-pointer)
+	add_link_options(-fsanitize=thread)
+elseif(VIBESPATIAL_SANITIZE)
 	add_compile_options(-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 	add_link_options(-fsanitize=address,undefined)
 endif()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the test suites of a build and ends with one line that sums them up.
 
-usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [check] [unit] [sql] [python] [package] [-- PYTEST_ARGUMENT...]
+usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [check] [unit] [sql] [verify] [fuzz] [python] [package] [-- PYTEST_ARGUMENT...]
 
-Checks and unit tests run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
+Checks, unit tests and fuzzers run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
 """
 import os
 import pathlib
@@ -37,7 +37,10 @@ CHECKS = {
     "clang-tidy": ["scripts/lint.sh", "--changed"],
 }
 
-SUITES = ["check", "unit", "sql", "python", "package"]
+SUITES = ["check", "unit", "fuzz", "sql", "verify", "python", "package"]
+
+# Seconds for each target of the fuzzers, and where they start: a test, no search
+FUZZ = ["--seconds", "5", "--seed", "1"]
 
 
 def stream(command, **options):
@@ -84,7 +87,14 @@ def unit(build):
     return status, passed, failed, 0
 
 
-def sql(build, version):
+def counted(suite, command, **options):
+    """A command whose last line counts: SUITE: N passed, N failed, N skipped"""
+    status, output = stream(command, **options)
+    match = re.search(rf"^{suite}: (\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)
+    return (status, *map(int, match.groups())) if match else (status or 1, 0, 0, 0)
+
+
+def sql(build, version, options=()):
     """sqllogictests: counts files, once for each engine. Those that want spatial are skipped where there is none."""
     folder = build / f"v{version}"
     command = [folder / "test" / "vibespatial_sqllogic", "--extension", folder / "vibespatial.duckdb_extension"]
@@ -93,9 +103,7 @@ def sql(build, version):
     environment = dict(os.environ)
     if (build / "vibespatial" / "libvibespatial_arrow.so").exists():
         environment["VIBESPATIAL_ARROW_LIBRARY"] = str(fetch.unpacked("arrow", fetch.host_platform()) / "pyarrow")
-    status, output = stream([*command, "test/sql"], env=environment)
-    match = re.search(r"^sqllogic: (\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)
-    return (status, *map(int, match.groups())) if match else (status or 1, 0, 0, 0)
+    return counted("sqllogic", [*command, *options, "test/sql"], env=environment)
 
 
 def python(build, version, is_first, arguments):
@@ -123,10 +131,8 @@ def package(build, versions, arguments):
     if status:
         return status, 0, 0, 0
     (wheel,) = out.glob("*.whl")
-    status, output = stream([sys.executable, "scripts/run_package_tests.py", wheel, *(word for version in versions for word in ("--duckdb", version)),
-                             "--junit", out, *(["--", *arguments] if arguments else [])])
-    match = re.search(r"^package: (\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)
-    return (status, *map(int, match.groups())) if match else (status or 1, 0, 0, 0)
+    return counted("package", [sys.executable, "scripts/run_package_tests.py", wheel, *(word for version in versions for word in ("--duckdb", version)),
+                               "--junit", out, *(["--", *arguments] if arguments else [])])
 
 
 def parsed(words):
@@ -153,9 +159,14 @@ def main():
         runs.append(("check", check))
     if "unit" in suites:
         runs.append(("unit", lambda: unit(build)))
+    if "fuzz" in suites:
+        runs.append(("fuzz", lambda: counted("fuzz", [sys.executable, "scripts/fuzz.py", *FUZZ])))
     for version in versions:
         if "sql" in suites:
             runs.append((f"sql, DuckDB {version}", lambda version=version: sql(build, version)))
+        if "verify" in suites:
+            # DuckDB runs each query in several ways and compares the results: no engine of its own is needed for that
+            runs.append((f"verify, DuckDB {version}", lambda version=version: sql(build, version, ["--verify", "--engine", "cpu"])))
         if "python" in suites:
             runs.append((f"python, DuckDB {version}",
                          lambda version=version: python(build, version, version == versions[0], arguments)))

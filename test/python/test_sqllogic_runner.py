@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 
+import duckdb
 import pytest
 
 from conftest import ROOT, VERSION_BUILD
@@ -123,6 +124,21 @@ def test_engine_conditions(engine, tmp_path):
     assert f"[{engine}]" in result.stdout
     other = {"cpu": "gpu", "gpu": "cpu"}[engine]
     assert counts(run("--engine", other, file)) == (0, 1, 0)
+
+
+def test_verification_can_be_left_out(tmp_path):
+    file = write(tmp_path, "skipif verify\nstatement ok\nSELECT error('not verified')\n\nonlyif verify\nhalt\n\nstatement ok\nSELECT 1\n")
+    assert counts(run("--verify", file)) == (0, 0, 1)
+    assert "not verified" in run(file).stdout
+
+
+@pytest.mark.skipif(not duckdb.__version__.startswith("1."), reason="2.0 runs a query in one other way and compares nothing")
+def test_verification_sees_a_query_that_differs(tmp_path):
+    file = write(tmp_path, "statement ok\nCREATE SEQUENCE s\n\nquery I\nSELECT nextval('s')\n----\n1\n")
+    assert counts(run(file)) == (1, 0, 0)
+    result = run("--verify", file)
+    assert counts(result) == (0, 1, 0)
+    assert "differs from original result" in result.stdout
 
 
 def test_control_on_gpu():

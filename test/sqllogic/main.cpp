@@ -17,6 +17,7 @@ static const char *const USAGE =
     "  --spatial PATH    spatial.duckdb_extension; without it, files that require spatial are skipped\n"
     "  --data DIR        what {DATA_DIR} stands for (default: data)\n"
     "  --slow            run .test_slow files as well\n"
+    "  --verify          run every statement under PRAGMA enable_verification\n"
     "  --timeout N       seconds a file may take (default: 600; 0: no limit)\n"
     "  -v                print every file with its time\n";
 
@@ -63,6 +64,8 @@ static bool ParseOptions(int argc, char **argv, Options &options) {
 			}
 		} else if (argument == "--slow") {
 			options.slow = true;
+		} else if (argument == "--verify") {
+			options.verify = true;
 		} else if (argument == "--timeout") {
 			options.timeout = ParseSeconds(value());
 		} else if (argument == "-v") {

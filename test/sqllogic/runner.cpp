@@ -25,7 +25,7 @@ public:
 	Runner(const Options &options, const TestFile &file, const std::string &engine, const std::string &test_dir,
 	       ProgressFunction progress)
 	    : options(options), file(file), engine(engine), test_dir(test_dir), progress(progress),
-	      session(options.extension, options.spatial, engine, test_dir + "/.duckdb") {
+	      session(options.extension, options.spatial, engine, test_dir + "/.duckdb", options.verify) {
 	}
 
 	void Run() {
@@ -65,8 +65,7 @@ private:
 				SetMode(command);
 				continue;
 			}
-			auto &skip = command.skip_engines;
-			if (skip_level > 0 || std::find(skip.begin(), skip.end(), engine) != skip.end()) {
+			if (skip_level > 0 || IsLeftOut(command)) {
 				continue;
 			}
 			progress(command.line, command.sql);
@@ -83,6 +82,13 @@ private:
 				throw TestFailure(command.line, duckdb::ErrorData(ex).Message());
 			}
 		}
+	}
+
+	//! Whether skipif or onlyif say so
+	bool IsLeftOut(const Command &command) const {
+		auto &skip = command.skip_engines;
+		return std::find(skip.begin(), skip.end(), engine) != skip.end() ||
+		       std::find(skip.begin(), skip.end(), options.verify ? VERIFY : NO_VERIFY) != skip.end();
 	}
 
 	void RunCommand(const Command &command) {
@@ -333,8 +339,7 @@ private:
 	// The other commands
 	//===--------------------------------------------------------------------===//
 	void SetMode(const Command &command) {
-		auto &skip = command.skip_engines;
-		if (std::find(skip.begin(), skip.end(), engine) != skip.end()) {
+		if (IsLeftOut(command)) {
 			return;
 		}
 		if (command.words[0] == "skip") {
@@ -458,7 +463,7 @@ TestResult RunTestFile(const Options &options, const std::string &path, const st
 EngineProbe ProbeEngines(const Options &options, const std::string &test_dir) {
 	EngineProbe probe;
 	try {
-		Session session(options.extension, "", "", test_dir);
+		Session session(options.extension, "", "", test_dir, false);
 		session.Open("", false);
 		session.LoadVibespatial();
 		auto has_setting = session.HasEngineSetting();

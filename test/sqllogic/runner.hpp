@@ -21,6 +21,8 @@ struct Options {
 	//! "cpu", "gpu" or "all"
 	std::string engine = "all";
 	bool slow = false;
+	//! Whether DuckDB runs each query in several ways and compares the results
+	bool verify = false;
 	bool verbose = false;
 	//! Seconds a file may take; 0: as long as it likes
 	unsigned timeout = 600;

@@ -32,9 +32,10 @@ static bool HasRows(duckdb::Connection &connection, const std::string &from) {
 	return Run(connection, "SELECT count(*) FROM " + from)->Fetch()->GetValue(0, 0).GetValue<int64_t>() > 0;
 }
 
-Session::Session(std::string extension_p, std::string spatial_p, std::string engine_p, std::string scratch_p)
+Session::Session(std::string extension_p, std::string spatial_p, std::string engine_p, std::string scratch_p,
+                 bool verify)
     : extension(std::move(extension_p)), spatial(std::move(spatial_p)), engine(std::move(engine_p)),
-      scratch(std::move(scratch_p)) {
+      scratch(std::move(scratch_p)), verify(verify) {
 }
 
 void Session::Open(const std::string &path, bool read_only) {
@@ -102,6 +103,7 @@ duckdb::Connection &Session::GetConnection(const std::string &name) {
 	auto &connection = connections[name];
 	if (!connection) {
 		connection = duckdb::make_uniq<duckdb::Connection>(*database);
+		SetVerification(*connection);
 		SetEngine(*connection);
 	}
 	return *connection;
@@ -121,6 +123,21 @@ void Session::SetEngine(duckdb::Connection &connection) {
 		return;
 	}
 	Run(connection, std::string("SET ") + ENGINE_SETTING + " = " + Quote(engine));
+}
+
+void Session::SetVerification(duckdb::Connection &connection) {
+	if (!verify) {
+		return;
+	}
+	Run(connection, "PRAGMA enable_verification");
+	if (std::string(duckdb::DuckDB::LibraryVersion()).compare(0, 3, "v1.") == 0) {
+		return;
+	}
+	// Since 2.0 a query is not run in all ways and compared, but in the one way that is chosen: the file has the results
+	for (auto setting : {"column_bindings = true", "serializer = true", "stats = true",
+	                     "vector = 'dictionary_operator'", "statement = 'serialize_statement'"}) {
+		Run(connection, std::string("SET debug_verify_") + setting);
+	}
 }
 
 } // namespace sqllogic

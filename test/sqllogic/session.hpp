@@ -19,8 +19,9 @@ namespace sqllogic {
 //! The database under test: its connections, the extensions loaded into it and the engine it runs on
 class Session {
 public:
-	//! extension and spatial are paths, empty where there is none; scratch is a folder for spilled data
-	Session(std::string extension, std::string spatial, std::string engine, std::string scratch);
+	//! extension and spatial are paths, empty where there is none; scratch is a folder for spilled data;
+	//! verify turns on DuckDB's query verification on every connection
+	Session(std::string extension, std::string spatial, std::string engine, std::string scratch, bool verify);
 
 	//! Opens a database (an empty path: in memory) and loads again what was loaded before
 	void Open(const std::string &path, bool read_only);
@@ -46,12 +47,15 @@ public:
 private:
 	void Load(const std::string &path);
 	void SetEngine(duckdb::Connection &connection);
+	//! Turns query verification on where it was asked for
+	void SetVerification(duckdb::Connection &connection);
 
 private:
 	std::string extension;
 	std::string spatial;
 	std::string engine;
 	std::string scratch;
+	bool verify;
 
 	std::string database_path;
 	bool database_read_only = false;

@@ -249,6 +249,10 @@ private:
 	static void AddCondition(const std::string &directive, const std::vector<std::string> &words, size_t line,
 	                         std::vector<std::string> &skip_engines) {
 		ExpectWords(words, 1, 1, line, directive + " ENGINE");
+		if (words[0] == VERIFY) {
+			skip_engines.emplace_back(directive == "skipif" ? VERIFY : NO_VERIFY);
+			return;
+		}
 		auto &names = EngineNames();
 		if (std::find(names.begin(), names.end(), words[0]) == names.end()) {
 			throw TestFailure(line, directive + ": unknown engine '" + words[0] + "'");

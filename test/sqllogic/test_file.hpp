@@ -39,7 +39,7 @@ struct Command {
 	size_t line;
 	//! The words after the directive
 	std::vector<std::string> words;
-	//! Engines on which the command is left out
+	//! Engines on which the command is left out; VERIFY or NO_VERIFY with the option --verify or without it
 	std::vector<std::string> skip_engines;
 
 	//! STATEMENT and QUERY: the SQL, the connection (empty: the default one) and the lines after "----"
@@ -74,6 +74,11 @@ public:
 
 	size_t line;
 };
+
+//! "skipif verify", "onlyif verify": DuckDB runs each query several times, and without its optimizer, too, which makes every join a
+//! cross product
+constexpr const char *VERIFY = "verify";
+constexpr const char *NO_VERIFY = "no verify";
 
 //! The names that "--engine", "skipif" and "onlyif" know
 const std::vector<std::string> &EngineNames();
