@@ -65,6 +65,12 @@ verifytest: all ## run the SQL tests under PRAGMA enable_verification: DuckDB ru
 fuzz: ## run the coverage-guided fuzzers; needs clang (ARGS="--seconds 600 overlay" goes to scripts/fuzz.py)
 	@python3 scripts/fuzz.py $(ARGS)
 
+MINUTES ?= 30
+.PHONY: soak
+soak: all ## run mixed queries with cancels, small memory limits and failing calls for MINUTES=30, then all SQL tests under verification
+	@VIBESPATIAL_SOAK_MINUTES=$(MINUTES) $(TEST) python -- -s -k test_soak
+	@$(TEST) verify
+
 .PHONY: pytest
 pytest: all ## run the Python tests (ARGS="-k name" goes to pytest)
 	@$(TEST) python -- $(ARGS)
