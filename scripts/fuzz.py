@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Builds the coverage-guided fuzzers with clang and runs them, under AddressSanitizer and UndefinedBehaviorSanitizer.
 
-usage: fuzz.py [--seconds N] [--seed N] [--keep] [TARGET...]
+usage: fuzz.py [--seconds N] [--runs N] [--seed N] [--keep] [TARGET...]
 
 --seconds N   for each target, default 60
+--runs N      so many inputs for each target instead, from the corpus alone: with a seed, the same ones each time
 --seed N      default: another one each time
 --keep        adds what was found and covers more to test/fuzz/corpus, as few inputs as that takes
 TARGET        wkb, geojson, relate, overlay, buffer, validity; default: all
@@ -55,15 +56,18 @@ def build(compiler):
     return BUILD / "vibespatial_fuzz"
 
 
-def fuzz(program, target, seconds, seed):
+def fuzz(program, target, words):
     """Whether nothing was found"""
     found = BUILD / "found"
-    collected = BUILD / "corpus" / target
+    collected = BUILD / ("corpus-runs" if words.runs else "corpus") / target
+    if words.runs:
+        shutil.rmtree(collected, ignore_errors=True)
     collected.mkdir(parents=True, exist_ok=True)
     found.mkdir(exist_ok=True)
     kept = [str(CORPUS / target)] if (CORPUS / target).is_dir() else []
+    limit = f"-runs={words.runs}" if words.runs else f"-max_total_time={words.seconds}"
     # A hang is a failure, too: no input of this size takes seconds
-    command = [str(program), f"-seed={seed}", f"-max_total_time={seconds}", f"-max_len={LARGEST.get(target, 256)}", "-len_control=0", "-timeout=60",
+    command = [str(program), f"-seed={words.seed}", limit, f"-max_len={LARGEST.get(target, 256)}", "-len_control=0", "-timeout=60",
                "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={found}/{target}-", str(collected), *kept]
     done = subprocess.run(command, env={**os.environ, "FUZZ_TARGET": target, "UBSAN_OPTIONS": "print_stacktrace=1"}, cwd=BUILD,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -87,6 +91,7 @@ def keep(program, target):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
@@ -100,7 +105,7 @@ def main():
         print(f"fuzz: 0 passed, 0 failed, {len(targets)} skipped")
         return 0
     program = build(compiler)
-    good = [fuzz(program, target, words.seconds, words.seed) for target in targets]
+    good = [fuzz(program, target, words) for target in targets]
     if words.keep:
         for target in targets:
             keep(program, target)

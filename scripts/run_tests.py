@@ -39,8 +39,8 @@ CHECKS = {
 
 SUITES = ["check", "unit", "fuzz", "sql", "verify", "python", "package"]
 
-# Seconds for each target of the fuzzers, and where they start: a test, no search
-FUZZ = ["--seconds", "5", "--seed", "1"]
+# Inputs for each target of the fuzzers, and where they start: a test, no search
+FUZZ = ["--runs", "2000", "--seed", "1"]
 
 
 def stream(command, **options):
