@@ -24,6 +24,8 @@ con = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": 2})
 con.execute(f"LOAD '{extension}'")
 con.execute(f"SET memory_limit = '{limit}MB'")
 con.execute("SET temp_directory = ''")
+# It goes to the output, too
+con.execute("SET enable_progress_bar = false")
 stop = threading.Timer(60, con.interrupt)
 stop.start()
 try:
