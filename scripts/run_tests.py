@@ -40,7 +40,7 @@ CHECKS = {
 SUITES = ["check", "unit", "fuzz", "sql", "verify", "python", "package"]
 
 # Inputs for each target of the fuzzers, and where they start: a test, no search
-FUZZ = ["--runs", "2000", "--seed", "1"]
+FUZZ = ["--runs", "500", "--seed", "1"]
 
 
 def stream(command, **options):
