@@ -3,6 +3,7 @@
 #include "host_machine.hpp"
 
 #include "engine/gpu/interface/version.hpp"
+#include "engine/gpu/machine/block_pool.hpp"
 #include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/join.hpp"
 #include "engine/gpu/machine/neighbours.hpp"
@@ -27,13 +28,41 @@ static bool Wants(const char *what) {
 static constexpr const char *LOST = "the device was lost: it is a fake; restart the process to use it again";
 static std::atomic<bool> is_lost {false};
 
+//! Pinned memory as the plug-in has it, from the C library
+class FakePool : public BlockPool {
+public:
+	FakePool() : BlockPool(2 * RANGE_BYTES) {
+	}
+	static FakePool &Get() {
+		static auto *pool = new FakePool(); // machines may live until the process ends
+		return *pool;
+	}
+
+private:
+	char *NewRange(size_t bytes) override {
+		return static_cast<char *>(::operator new(bytes));
+	}
+	void FreeRange(char *range, size_t) noexcept override {
+		::operator delete(range);
+	}
+};
+
 class FakeMachine : public host_cuda::Machine {
 public:
-	FakeMachine() : host_cuda::Machine(true) {
+	FakeMachine() : host_cuda::Machine(true), blocks(FakePool::Get()) {
+	}
+	void *Pinned(size_t number, size_t bytes) override {
+		return blocks.Get(number, bytes);
 	}
 	uint64_t PinnedBytes() const override {
-		return Wants("large host memory") ? uint64_t(1) << 40 : host_cuda::Machine::PinnedBytes();
+		return Wants("large host memory") ? uint64_t(1) << 40 : blocks.Bytes();
 	}
+	uint64_t PinnedSize(size_t number) const override {
+		return blocks.Bytes(number);
+	}
+
+private:
+	NumberedBlocks blocks;
 };
 
 static std::unique_ptr<vibespatial::Machine> NewMachine() {
@@ -269,7 +298,9 @@ public:
 		return all;
 	}
 	std::vector<GpuMemoryRow> Memory() override {
-		return {GpuMemoryRow {"pool", "fake", 1, 2, 3}};
+		auto &pinned = FakePool::Get();
+		return {GpuMemoryRow {"pool", "fake", 1, 2, 3},
+		        GpuMemoryRow {"pinned staging", "fake", pinned.Bytes(), pinned.PeakBytes(), 1}};
 	}
 	uint64_t MemoryLimit() override {
 		return options.memory_limit;

@@ -211,7 +211,7 @@ def test_fake_engine_builds_the_index(process, fake):
     assert "Index Engine" in results[9][0][1]
     ready = [row for row in results[10] if row[2] == "ready"]
     assert {"bounds", "indexing"} <= {row[1] for row in ready} and results[10][-1][0] == "total"
-    assert results[11] == [["pool", "fake", 1, 2, 3]]
+    assert results[11][0] == ["pool", "fake", 1, 2, 3]
 
 
 def test_mode_auto_uses_an_open_engine_for_many_rows(process, fake):

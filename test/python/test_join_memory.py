@@ -12,6 +12,8 @@ import time
 import duckdb
 import pytest
 
+from test_gpu_runtime import fake  # noqa: F401
+
 LONG = int(os.environ.get("VIBESPATIAL_LONG", "0"))
 long = pytest.mark.skipif(not LONG, reason="VIBESPATIAL_LONG=1 runs it")
 
@@ -269,3 +271,46 @@ def test_progress_of_parts(extension):
     """Asking how far a join is while its threads wake each other does not stop them."""
     done = subprocess.run([sys.executable, "-c", ASKED, str(extension)], stdout=subprocess.PIPE, text=True, timeout=60)
     assert done.stdout.split() == ["3000"] * 100
+
+
+# The same with the test engine of the GPU, and what its pool of pinned memory has afterwards
+DEVICE_CHILD = r"""
+import json, re, sys, duckdb
+extension, limit, statement = sys.argv[1:]
+con = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "2"})
+con.execute(f"LOAD '{extension}'")
+con.execute("SET enable_progress_bar = false")
+con.execute("SET vibe_execution_mode = 'gpu'")
+con.execute("CREATE TABLE points AS SELECT i, ST_Point(i % 200 * 0.5, i // 200 * 0.5) AS g FROM range(40000) t(i)")
+con.execute("CREATE TABLE areas AS SELECT i, ST_MakeEnvelope(-1 - i / 1e4, -1, 101, 101 + i / 1e4) AS g FROM range(1000) t(i)")
+con.execute(f"SET memory_limit = '{limit}'")
+try:
+    answer = {"rows": con.execute(statement).fetchall()}
+except duckdb.OutOfMemoryException as error:
+    answer = {"error": str(error)}
+answer["peak"] = int(re.search(r"VmHWM:\s+(\d+) kB", open("/proc/self/status").read())[1]) // 1024
+answer["pinned"] = con.execute("SELECT bytes, peak_bytes FROM vibe_memory_status() WHERE name = 'pinned staging'").fetchone()
+answer["used"] = con.execute("SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory() WHERE tag = 'EXTENSION'").fetchone()[0]
+print(json.dumps(answer))
+"""
+
+
+@pytest.mark.parametrize("limit, fits", [("200MB", True), ("30MB", False)])
+def test_high_fan_out_on_the_device(extension, fake, limit, fits):  # noqa: F811
+    """A tile of 32,768 points has 33 million pairs here: 250 MB of pinned memory, and as much again. DuckDB is asked before they are taken;
+    a chunk of 2,048 points fits into the first limit, and not into the second. Afterwards the pool has what it may keep."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("VIBESPATIAL_") and name != "FAKE_GPU"}
+    statement = "SELECT count(*), sum(p.i * 3 - a.i) FROM points p JOIN areas a ON ST_Intersects(p.g, a.g)"
+    done = subprocess.run([sys.executable, "-c", DEVICE_CHILD, str(extension), limit, statement], capture_output=True, text=True,
+                          env={**clean, "VIBESPATIAL_GPU_FOLDER": str(fake)})
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    print(answer)
+    if fits:
+        assert answer["rows"] == [[40_000_000, 1000 * 3 * 40000 * 39999 // 2 - 40000 * 1000 * 999 // 2]]
+    else:
+        assert "failed to reserve" in answer["error"], answer
+    assert answer["peak"] < int(limit[:-2]) + 300, answer
+    now, peak = answer["pinned"]
+    assert 0 < peak < 150 << 20 and now <= 32 << 20, answer
+    assert answer["used"] < 4 << 20, answer

@@ -60,11 +60,15 @@ uint64_t CudaMachine::MemoryLimit() const {
 }
 
 void *CudaMachine::Pinned(size_t number, size_t bytes) {
-	return stream.Pinned(number, bytes);
+	return stream.pinned.Get(number, bytes);
 }
 
 uint64_t CudaMachine::PinnedBytes() const {
-	return stream.PinnedBytes();
+	return stream.pinned.Bytes();
+}
+
+uint64_t CudaMachine::PinnedSize(size_t number) const {
+	return stream.pinned.Bytes(number);
 }
 
 void *CudaMachine::DoTemporary(const std::string &name, size_t bytes) {

@@ -25,6 +25,7 @@ public:
 	uint64_t MemoryLimit() const override;
 	void *Pinned(size_t number, size_t bytes) override;
 	uint64_t PinnedBytes() const override;
+	uint64_t PinnedSize(size_t number) const override;
 	void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) override;
 	void Scan(const vibe::i64 *in, vibe::i64 *out, uint64_t count) override;
 	void SegmentedReduce(Reduction reduction, const double *in, double *out, uint64_t segments, const vibe::i32 *begin,

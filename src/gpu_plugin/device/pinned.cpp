@@ -10,8 +10,8 @@ namespace {
 
 //! The slots, and what a first query takes besides
 constexpr size_t FIRST_RANGE = CopySlots::SLOTS * CopySlots::SLOT_BYTES + 48 * PinnedBlocks::BLOCK_BYTES;
-//! Ranges after that
-constexpr size_t NEXT_RANGE = 16 * PinnedBlocks::BLOCK_BYTES;
+//! The first range, and two more
+constexpr size_t KEPT = FIRST_RANGE + 2 * PinnedBlocks::RANGE_BYTES;
 constexpr size_t LARGE_PAGE = 2 << 20;
 
 //! Untouched memory of its own, in large pages where the system has them: they are pinned in a third of the time. Null where
@@ -45,6 +45,23 @@ char *Pin(char *range, size_t bytes) {
 
 } // namespace
 
+PinnedBlocks::PinnedBlocks() : BlockPool(KEPT) {
+}
+
+char *PinnedBlocks::NewRange(size_t bytes) {
+	return Pin(Map(bytes), bytes);
+}
+
+void PinnedBlocks::FreeRange(char *range, size_t bytes) noexcept {
+	if (cudaHostUnregister(range) == cudaSuccess) {
+		munmap(range, bytes);
+		return;
+	}
+	// The driver's own
+	cudaGetLastError();
+	cudaFreeHost(range);
+}
+
 void PinnedBlocks::Prepare() {
 	prepared = Map(FIRST_RANGE);
 	constexpr size_t PAGE = 4096;
@@ -63,58 +80,7 @@ void PinnedBlocks::DropPrepared() {
 void PinnedBlocks::PinPrepared() {
 	auto *range = Pin(prepared, FIRST_RANGE);
 	prepared = nullptr;
-	std::lock_guard<std::mutex> guard(lock);
-	Add(range, FIRST_RANGE);
-}
-
-void PinnedBlocks::Add(char *range, size_t bytes) {
-	// What is left of the range before
-	for (; static_cast<size_t>(end - uncut) >= SIZES[0]; uncut += SIZES[0]) {
-		idle[0].push_back(uncut);
-	}
-	uncut = range;
-	end = range + bytes;
-	total += bytes;
-}
-
-void *PinnedBlocks::Take(size_t &bytes) {
-	size_t size = 0;
-	while (size < SIZES.size() && SIZES[size] < bytes) {
-		size++;
-	}
-	if (size == SIZES.size()) {
-		void *memory = nullptr;
-		CheckCuda(cudaMallocHost(&memory, bytes), "pinned memory");
-		total += bytes;
-		return memory;
-	}
-	bytes = SIZES[size];
-	std::lock_guard<std::mutex> guard(lock);
-	if (!idle[size].empty()) {
-		auto *block = idle[size].back();
-		idle[size].pop_back();
-		return block;
-	}
-	if (static_cast<size_t>(end - uncut) < bytes) {
-		Add(Pin(Map(NEXT_RANGE), NEXT_RANGE), NEXT_RANGE);
-	}
-	auto *block = uncut;
-	uncut += bytes;
-	return block;
-}
-
-void PinnedBlocks::Give(void *block, size_t bytes) {
-	for (size_t size = 0; size < SIZES.size(); size++) {
-		if (SIZES[size] == bytes) {
-			std::lock_guard<std::mutex> guard(lock);
-			idle[size].push_back(block);
-			return;
-		}
-	}
-	if (block) {
-		cudaFreeHost(block);
-		total -= bytes;
-	}
+	AddRange(range, FIRST_RANGE);
 }
 
 CopySlots::~CopySlots() {

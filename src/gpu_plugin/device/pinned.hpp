@@ -2,30 +2,22 @@
 // gpu_plugin/device/pinned.hpp
 //
 // Pinned memory of the host, which the device copies from and to without help. Pinning takes milliseconds for each megabyte
-// that was never touched, so that it stays, and the first of it is there before a query asks.
+// that was never touched, so that some of it stays, and the first of it is there before a query asks.
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include <array>
-#include <atomic>
+#include "engine/gpu/machine/block_pool.hpp"
+
 #include <cstddef>
-#include <cstdint>
 #include <cuda_runtime_api.h>
 #include <deque>
 #include <mutex>
-#include <vector>
 
 namespace vibespatial {
 
-//! In blocks of a few sizes, which are cut from large ranges
-class PinnedBlocks {
+class PinnedBlocks : public BlockPool {
 public:
-	static constexpr size_t BLOCK_BYTES = 1 << 20;
-	static constexpr size_t LARGEST = 2 * BLOCK_BYTES;
-
-	PinnedBlocks() = default;
-	PinnedBlocks(const PinnedBlocks &) = delete;
-	PinnedBlocks &operator=(const PinnedBlocks &) = delete;
+	PinnedBlocks();
 
 	//! The first range: touched, which is most of the work and needs no device, ..
 	void Prepare();
@@ -33,26 +25,12 @@ public:
 	void PinPrepared();
 	//! There will be no device
 	void DropPrepared();
-	//! At least so many bytes; `bytes` becomes what they are
-	void *Take(size_t &bytes);
-	void Give(void *block, size_t bytes);
-	uint64_t Bytes() const {
-		return total;
-	}
 
 private:
-	//! Results and row numbers of a tile; its rows; a slot
-	static constexpr std::array<size_t, 3> SIZES {BLOCK_BYTES / 8, BLOCK_BYTES, LARGEST};
+	char *NewRange(size_t bytes) override;
+	void FreeRange(char *range, size_t bytes) noexcept override;
 
-	//! With the lock: the range to cut from now on, and nothing of it has been used yet
-	void Add(char *range, size_t bytes);
-
-	std::mutex lock;
-	std::array<std::vector<void *>, SIZES.size()> idle;
 	char *prepared = nullptr;
-	char *uncut = nullptr;
-	char *end = nullptr;
-	std::atomic<uint64_t> total {0};
 };
 
 //! What copies of all streams go through, slot by slot

@@ -9,38 +9,12 @@ namespace vibespatial {
 
 static constexpr size_t SLOT = CopySlots::SLOT_BYTES;
 
-DeviceStream::DeviceStream(PinnedBlocks &blocks, CopySlots &slots) : blocks(blocks), slots(slots) {
+DeviceStream::DeviceStream(PinnedBlocks &blocks, CopySlots &slots) : pinned(blocks), slots(slots) {
 	CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-}
-
-void *DeviceStream::Pinned(size_t number, size_t bytes) {
-	if (pinned.size() <= number) {
-		pinned.resize(number + 1);
-	}
-	auto &memory = pinned[number];
-	if (memory.bytes < bytes) {
-		blocks.Give(memory.at, memory.bytes);
-		memory = PinnedMemory {};
-		size_t taken = bytes;
-		memory.at = blocks.Take(taken);
-		memory.bytes = taken;
-	}
-	return memory.at;
-}
-
-uint64_t DeviceStream::PinnedBytes() const {
-	uint64_t bytes = 0;
-	for (auto &memory : pinned) {
-		bytes += memory.bytes;
-	}
-	return bytes;
 }
 
 DeviceStream::~DeviceStream() {
 	temporaries.clear();
-	for (auto &memory : pinned) {
-		blocks.Give(memory.at, memory.bytes);
-	}
 	cudaStreamDestroy(stream);
 }
 
@@ -146,14 +120,19 @@ StreamPool::Lease::~Lease() {
 	if (!stream) {
 		return;
 	}
-	std::lock_guard<std::mutex> guard(pool.lock);
-	std::map<std::string, GpuMemoryRow> held;
-	stream->ReportTemporaries(held);
-	for (auto &entry : held) {
-		auto &peak = pool.peaks[entry.first];
-		peak = std::max(peak, entry.second.bytes);
+	// Others need it, or nobody
+	stream->pinned.Clear();
+	try {
+		std::lock_guard<std::mutex> guard(pool.lock);
+		std::map<std::string, GpuMemoryRow> held;
+		stream->ReportTemporaries(held);
+		for (auto &entry : held) {
+			auto &peak = pool.peaks[entry.first];
+			peak = std::max(peak, entry.second.bytes);
+		}
+		pool.idle.push_back(std::move(stream));
+	} catch (const std::bad_alloc &) { // NOLINT: the stream goes, then
 	}
-	pool.idle.push_back(std::move(stream));
 }
 
 StreamPool::Lease StreamPool::Take() {
@@ -192,7 +171,7 @@ void StreamPool::Report(std::vector<GpuMemoryRow> &rows) {
 		entry.second.detail = entry.first;
 		rows.push_back(entry.second);
 	}
-	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", blocks.Bytes(), blocks.Bytes(), made});
+	rows.push_back(GpuMemoryRow {"pinned staging", "host memory of streams", blocks.Bytes(), blocks.PeakBytes(), made});
 }
 
 } // namespace vibespatial

@@ -42,10 +42,8 @@ public:
 	void WriteToDevice(void *to, size_t bytes, const std::function<void(void *)> &write);
 	void Synchronize();
 
-	//! Pinned memory of the host that stays with the stream, by number. Its content is lost when it has to grow.
-	void *Pinned(size_t number, size_t bytes);
-	//! The sum of it
-	uint64_t PinnedBytes() const;
+	//! Pinned memory of the host, until the stream is leased to another
+	NumberedBlocks pinned;
 
 	//! Temporary storage of the device, by name; valid until the next call with the same name
 	void *Temporary(const std::string &name, size_t bytes, DeviceMemory &memory);
@@ -59,13 +57,7 @@ private:
 	void WithSlot(USE &&use);
 
 	cudaStream_t stream = nullptr;
-	struct PinnedMemory {
-		void *at = nullptr;
-		size_t bytes = 0;
-	};
-	PinnedBlocks &blocks;
 	CopySlots &slots;
-	std::vector<PinnedMemory> pinned;
 	std::mutex temporaries_lock;
 	std::map<std::string, rmm::device_buffer> temporaries;
 };

@@ -266,6 +266,8 @@ struct FakeDevice : GpuEngine {
 
 	JoinIndex &index;
 	const Fault fault;
+	//! Pinned memory that the pairs of a row take
+	uint64_t bytes_per_row = 0;
 	std::map<BuildKey, std::shared_ptr<GpuBuild>> kept;
 	std::atomic<size_t> uploads {0};
 	std::atomic<size_t> begun {0};
@@ -276,6 +278,9 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 	constexpr size_t ROOM = 600;
 	if (device.fault == Fault::NEVER_ROOM || (device.fault == Fault::NO_ROOM && input.count > ROOM)) {
 		throw GpuMemoryError("no room");
+	}
+	if (input.output == GpuOutput::PAIRS) {
+		input.reserve(device.bytes_per_row * input.count);
 	}
 	if (device.fault == Fault::FINISH && ++device.finished > 1) {
 		throw GpuError("finish");
@@ -354,7 +359,7 @@ struct NumberedInput : JoinInput {
 
 //! Keeps the number of each row
 struct NumberPayload : TilePayload {
-	explicit NumberPayload(bool has_memory) : has_memory(has_memory) {
+	NumberPayload(bool has_memory, uint64_t most_bytes) : has_memory(has_memory), most_bytes(most_bytes) {
 	}
 	void Keep(const JoinInput &input, size_t begin, size_t count, size_t at) override {
 		CHECK(at == numbers.size());
@@ -365,13 +370,19 @@ struct NumberPayload : TilePayload {
 	void Clear() override {
 		numbers.clear();
 	}
-	bool CountMemory(uint64_t) override {
-		return has_memory;
+	bool CountMemory(uint64_t bytes) override {
+		return has_memory && bytes <= most_bytes;
+	}
+	void RequireMemory(uint64_t bytes) override {
+		if (!CountMemory(bytes)) {
+			throw std::runtime_error("no memory");
+		}
 	}
 	uint64_t CountedBytes() const override {
 		return 1;
 	}
 	const bool has_memory;
+	const uint64_t most_bytes;
 	std::vector<uint32_t> numbers;
 };
 
@@ -391,7 +402,7 @@ struct TestHost : JoinHost {
 	void Invite(const std::shared_ptr<SharedWork> &) override {
 	}
 	std::unique_ptr<TilePayload> NewPayload() override {
-		return std::make_unique<NumberPayload>(has_memory);
+		return std::make_unique<NumberPayload>(has_memory, most_bytes);
 	}
 	bool DeviceIsStarting() override {
 		return is_starting;
@@ -407,6 +418,7 @@ struct TestHost : JoinHost {
 	}
 	bool is_cancelled = false;
 	bool has_memory = true;
+	uint64_t most_bytes = UINT64_MAX;
 	bool is_starting = false;
 	bool needs_device = false;
 	size_t failures = 0;
@@ -631,6 +643,28 @@ TEST_CASE("Tiles wait for a device that is starting, and are small where there i
 			const auto answer = small.RunTiles();
 			small.Check(answer);
 			CHECK(answer.report.tiles > 1);
+		}
+	}
+}
+
+TEST_CASE("A tile whose pairs the host has no memory for is done chunk by chunk", "[join]") {
+	constexpr uint64_t BYTES_PER_ROW = 4096, CHUNK = 2 * BYTES_PER_ROW * JOIN_CHUNK_ROWS;
+	for (auto fault : {Fault::NONE, Fault::OPEN, Fault::NO_ROOM, Fault::FINISH}) {
+		for (bool points : {false, true}) {
+			Join join(Case {points, points, false, fault});
+			join.device->bytes_per_row = BYTES_PER_ROW;
+			join.host.most_bytes = CHUNK + (2 << 20);
+			const auto answer = join.RunTiles();
+			join.Check(answer);
+			CHECK((fault == Fault::FINISH || answer.report.tiles >= 3));
+			CHECK(join.host.failures == (fault == Fault::FINISH ? 1 : 0));
+			if (fault == Fault::NO_ROOM) {
+				continue; // its pieces are so small that nobody is asked
+			}
+			Join without(Case {points, points, false, fault});
+			without.device->bytes_per_row = BYTES_PER_ROW;
+			without.host.most_bytes = 1 << 20;
+			CHECK_THROWS_WITH(without.RunTiles(), "no memory");
 		}
 	}
 }

@@ -153,6 +153,10 @@ public:
 		}
 		return bytes;
 	}
+	uint64_t PinnedSize(size_t number) const override {
+		const auto found = pinned.find(number);
+		return found == pinned.end() ? 0 : found->second.size() * sizeof(uint64_t);
+	}
 	void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) override {
 		ScanAny(in, out, count);
 	}

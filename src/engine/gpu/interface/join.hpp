@@ -229,6 +229,8 @@ struct GpuTileInput {
 	bool use_cells = false;
 	//! Called from time to time during a long tile; throws to end it. May be null.
 	std::function<void()> poll;
+	//! Called before pinned memory of pairs grows by so many bytes; throws where the host has not so much. May be null.
+	std::function<void(uint64_t bytes)> reserve;
 };
 
 //! Valid until the next Begin()
@@ -250,6 +252,12 @@ struct GpuTileResult {
 	size_t left_count = 0;
 	uint64_t candidates = 0;
 	GpuTimes times;
+};
+
+//! The host has too little memory for the pairs of a tile. Those of some of its rows may fit.
+class HostMemoryError : public GpuMemoryError {
+public:
+	using GpuMemoryError::GpuMemoryError;
 };
 
 //! A tile of one thread. If anything fails before Finish() returns, the rows of the tile must be done again.

@@ -96,6 +96,8 @@ public:
 	//! Memory of the host that the device copies from and to without help; stays, by number, as Temporary() does
 	virtual void *Pinned(size_t number, size_t bytes) = 0;
 	virtual uint64_t PinnedBytes() const = 0;
+	//! That of one number
+	virtual uint64_t PinnedSize(size_t number) const = 0;
 
 	//===--------------------------------------------------------------------===//
 	// Copies

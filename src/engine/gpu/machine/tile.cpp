@@ -90,7 +90,10 @@ public:
 			if (head.candidates <= candidate_capacity && head.kept <= kept_capacity && head.open <= open_capacity) {
 				break;
 			}
-			// Once more with as much room as there are pairs
+			// Once more with as much room as there are pairs: at least these are known
+			if (input.output == GpuOutput::PAIRS) {
+				Reserve(PINNED_RESULT, 2 * head.kept * sizeof(uint32_t));
+			}
 			candidate_capacity = std::max<uint64_t>(candidate_capacity, head.candidates);
 			kept_capacity = std::max<uint64_t>(kept_capacity, head.kept);
 			open_capacity = std::max<uint64_t>(open_capacity, head.open);
@@ -226,6 +229,14 @@ private:
 		}
 	}
 
+	//! Pinned memory that is going to be so large
+	void Reserve(size_t pinned, uint64_t bytes) {
+		const auto before = machine.PinnedSize(pinned);
+		if (input.reserve && bytes > before) {
+			input.reserve(bytes - before);
+		}
+	}
+
 	void Read(size_t pinned, const void *from, size_t bytes) {
 		machine.GetPinned(machine.Pinned(pinned, std::max<size_t>(bytes, 1)), from, bytes);
 	}
@@ -233,7 +244,9 @@ private:
 	//! The pairs of a list, some of which were copied already
 	void Fetch(const PairList &list, uint64_t count, uint64_t copied, size_t pinned, const uint32_t *&probe_rows,
 	           const uint32_t *&build_rows) {
-		auto *at = static_cast<uint32_t *>(machine.Pinned(pinned, 2 * std::max(count, copied) * sizeof(uint32_t)));
+		const uint64_t bytes = 2 * std::max(count, copied) * sizeof(uint32_t);
+		Reserve(pinned, bytes);
+		auto *at = static_cast<uint32_t *>(machine.Pinned(pinned, bytes));
 		uint64_t room = copied;
 		if (count > copied) {
 			machine.GetPinned(at, list.left, count * sizeof(uint32_t));

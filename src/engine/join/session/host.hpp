@@ -48,6 +48,8 @@ public:
 	virtual void Clear() = 0;
 	//! Accounts for the rows and for `tile_bytes` of the tile itself. False, with nothing changed, without room for that.
 	virtual bool CountMemory(uint64_t tile_bytes) = 0;
+	//! The same; throws the host's error without room
+	virtual void RequireMemory(uint64_t tile_bytes) = 0;
 	//! What is accounted for
 	virtual uint64_t CountedBytes() const = 0;
 };

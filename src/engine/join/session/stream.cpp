@@ -78,7 +78,7 @@ void JoinStream::Resume(size_t left_tile) {
 	next_chunk = 0;
 }
 
-void JoinStream::SetPairs(const Tile &tile, size_t chunk) {
+void JoinStream::SetPairs(Tile &tile, size_t chunk) {
 	source = Source::TILE;
 	const auto pairs = tile.ChunkPairs(chunk);
 	tile_probe = pairs.probe;

@@ -49,7 +49,7 @@ public:
 
 private:
 	enum class Source : uint8_t { PROBE, SHARES, TILE };
-	void SetPairs(const Tile &tile, size_t chunk);
+	void SetPairs(Tile &tile, size_t chunk);
 	size_t NextOfTile(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
 
 	JoinBuild &build;
