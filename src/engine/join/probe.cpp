@@ -113,7 +113,8 @@ void JoinProbe::Begin(const JoinRow *tile_p, size_t count_p, const double *row_l
 	}
 }
 
-void JoinProbe::BeginTests(const JoinRow *tile_p, size_t count_p, const double *row_limits_p) {
+void JoinProbe::BeginTests(const JoinRow *tile_p, size_t count_p, const double *row_limits_p,
+                           const ShapeView *shape_p) {
 	tile = tile_p;
 	count = count_p;
 	row_limits = row_limits_p;
@@ -123,6 +124,7 @@ void JoinProbe::BeginTests(const JoinRow *tile_p, size_t count_p, const double *
 	polygons = nullptr;
 	tile_points = 0;
 	has_shape = false;
+	given_shape = shape_p;
 	locator.reset();
 	ReadRows();
 }
@@ -408,6 +410,9 @@ const ShapeView &JoinProbe::ProbeShape() {
 		probe_point = Vec2 {xs[row], ys[row]};
 		point_view = vibe::ShapeOfPoint(&probe_point, &zero);
 		return point_view;
+	}
+	if (given_shape) {
+		return *given_shape;
 	}
 	if (!has_shape) {
 		BuildShape(tile[row].data, tile[row].size, batch, shape);

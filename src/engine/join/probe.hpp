@@ -41,8 +41,10 @@ public:
 	//! and `y`: the coordinates, where all rows are points and have been read already.
 	void Begin(const JoinRow *tile, size_t count, const double *row_limits, const bool *done, const double *x = nullptr,
 	           const double *y = nullptr);
-	//! Instead of Begin(), for a caller that has candidates of its own: Test() decides one of them
-	void BeginTests(const JoinRow *tile, size_t count, const double *row_limits);
+	//! Instead of Begin(), for a caller that has candidates of its own: Test() decides one of them. `shape`: that of the only row, where the
+	//! caller has it.
+	void BeginTests(const JoinRow *tile, size_t count, const double *row_limits,
+	                const vibe::ShapeView *shape = nullptr);
 	bool Test(size_t tile_row, uint32_t build_row);
 	//! Ends a row after its first pair
 	void SetFirstOnly(bool value) {
@@ -120,6 +122,7 @@ private:
 	//! The candidates need no further test
 	bool certain = false;
 	bool has_shape = false;
+	const vibe::ShapeView *given_shape = nullptr;
 	GeometryBatch batch;
 	Shape shape;
 	vibe::u32 zero = 0;

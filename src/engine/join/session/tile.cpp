@@ -1,6 +1,7 @@
 #include "engine/join/session/tile.hpp"
 
 #include "engine/join/session/build_upload.hpp"
+#include "engine/relate/prepared.hpp"
 
 #include <algorithm>
 
@@ -19,6 +20,10 @@ static constexpr size_t MAX_SHAPE_BYTES = 16 << 20;
 static constexpr size_t MAX_AWAITING_SHAPES = 4 * MAX_SHAPES;
 //! How often a tile is halved when the device has no memory for it
 static constexpr size_t MAX_HALVES = 4;
+//! Pinned memory of pairs below this is counted when it is there: most tiles need no more
+static constexpr uint64_t MAX_UNRESERVED = 4 << 20;
+//! A shape of so many bytes is built once for all pairs of its row
+static constexpr size_t MIN_SHARED_BYTES = 16 << 10;
 
 Tile::Tile(JoinBuild &build, JoinOutput output)
     : session(build.session), build(build), output(output), payload(session.host.NewPayload()) {
@@ -45,6 +50,7 @@ void Tile::Clear() {
 	has_room = true;
 	was_launched = false;
 	is_running = false;
+	by_chunk = false;
 	pairs.clear();
 	found.clear();
 }
@@ -129,15 +135,26 @@ void Tile::Run(const JoinInput &input) {
 }
 
 void Tile::CountMemory() {
-	has_room = payload->CountMemory(rows.OwnBytes() + pairs.capacity() * sizeof(Pair) +
-	                                (sorted_probe.capacity() + sorted_build.capacity()) * sizeof(uint32_t) +
-	                                (device_tile ? device_tile->HostBytes() : 0));
+	has_room = payload->CountMemory(rows.OwnBytes() + (device_tile ? device_tile->HostBytes() : 0));
+}
+
+void Tile::Reserve(uint64_t bytes) {
+	if (bytes <= MAX_UNRESERVED) {
+		return;
+	}
+	// As much again for the pairs by chunk
+	const uint64_t all = rows.OwnBytes() + device_tile->HostBytes() + 2 * bytes;
+	if (by_chunk || output != JoinOutput::PAIRS || ChunkCount() <= 1) {
+		payload->RequireMemory(all);
+	} else if (!payload->CountMemory(all)) {
+		throw HostMemoryError("the host has no memory for the pairs of a tile");
+	}
 }
 
 //===----------------------------------------------------------------------===//
 // On the device
 //===----------------------------------------------------------------------===//
-GpuTileInput Tile::Input(size_t first, size_t size) const {
+GpuTileInput Tile::Input(size_t first, size_t size) {
 	GpuTileInput input;
 	input.first = first;
 	input.count = size;
@@ -147,6 +164,7 @@ GpuTileInput Tile::Input(size_t first, size_t size) const {
 	input.output = output;
 	input.use_cells = use_cells;
 	input.poll = session.Poll();
+	input.reserve = [this](uint64_t bytes) { Reserve(bytes); };
 	return input;
 }
 
@@ -181,8 +199,6 @@ void Tile::Launch() {
 
 void Tile::Finish(std::vector<uint64_t> *counts) {
 	counted = counts;
-	pairs.clear();
-	device_pairs = 0;
 	found.assign(output == JoinOutput::FOUND ? Count() : 0, 0);
 	if (counted && counted->size() < build.index.RowCount()) {
 		counted->resize(build.index.RowCount());
@@ -193,32 +209,74 @@ void Tile::Finish(std::vector<uint64_t> *counts) {
 	if (!was_launched) {
 		Launch();
 	}
+	try {
+		FindPairs(0, Count());
+	} catch (const HostMemoryError &) {
+		by_chunk = true;
+		CountedVector<Pair>().swap(pairs);
+	}
+	CountMemory();
+}
+
+void Tile::FindPairs(size_t first, size_t size) {
+	pairs.clear();
+	device_pairs = 0;
 	if (is_running) {
 		is_running = false;
 		try {
 			auto &result = device_tile->Finish();
-			Use(result, 0, Count());
+			Use(result, first, size);
 			device_probe = result.probe;
 			device_build = result.build;
 			device_pairs = result.pairs;
+		} catch (const HostMemoryError &) {
+			throw;
 		} catch (const GpuMemoryError &) {
-			RunHalves(0, Count(), 0);
+			RunHalves(first, size, 0);
 		} catch (const GpuError &error) {
 			session.Fail(error);
-			RunOnCpu(0, Count());
+			RunOnCpu(first, size);
 		}
 	} else if (session.IsActive()) {
-		RunHalves(0, Count(), 0);
+		RunHalves(first, size, 0);
 	} else {
-		RunOnCpu(0, Count());
+		RunOnCpu(first, size);
 	}
-	if (!rows.CpuRows().empty()) {
-		RunRowsOnCpu(rows.CpuRows());
+	const auto &for_cpu = rows.CpuRows();
+	const auto begin = std::lower_bound(for_cpu.begin(), for_cpu.end(), first);
+	const auto end = std::lower_bound(begin, for_cpu.end(), first + size);
+	if (begin != end) {
+		RunRowsOnCpu(std::vector<uint32_t>(begin, end));
 	}
 	if (output == JoinOutput::PAIRS) {
+		// What was reserved beyond the pinned memory is for what is sorted now
+		CountMemory();
 		SortPairs();
 	}
-	CountMemory();
+}
+
+Tile::Pairs Tile::ChunkPairs(size_t chunk) {
+	if (output != JoinOutput::PAIRS || chunk >= ChunkCount()) {
+		return Pairs {nullptr, nullptr, 0};
+	}
+	if (by_chunk) {
+		const size_t first = chunk * JOIN_CHUNK_ROWS, size = ChunkRows(chunk);
+		if (session.IsActive() && is_prepared) {
+			try {
+				session.host.Poll();
+				device_tile->Begin(Input(first, size));
+				is_running = true;
+			} catch (const GpuMemoryError &) {
+				is_running = false; // FindPairs() tries with less
+			} catch (const GpuError &error) {
+				session.Fail(error);
+			}
+		}
+		FindPairs(first, size);
+		CountMemory();
+	}
+	const size_t begin = chunk_begin[chunk];
+	return Pairs {sorted_probe.data() + begin, sorted_build.data() + begin, chunk_begin[chunk + 1] - begin};
 }
 
 void Tile::RunHalves(size_t first, size_t size, size_t depth) {
@@ -237,6 +295,8 @@ void Tile::RunHalves(size_t first, size_t size, size_t depth) {
 			for (size_t i = 0; i < result.pairs; i++) {
 				pairs.push_back(Pair {result.probe[i], result.build[i]});
 			}
+		} catch (const HostMemoryError &) {
+			throw;
 		} catch (const GpuMemoryError &) {
 			RunHalves(begin, some, depth + 1);
 		} catch (const GpuError &error) {
@@ -306,7 +366,34 @@ void Tile::DecideOpen(const GpuTileResult &result) {
 	// By probe row: its shape is built once for all its pairs
 	std::sort(open.begin(), open.end());
 	std::vector<uint8_t> holds(open.size());
+	// What one row left open may be shared by many threads, and building a large shape takes longer than a test
+	struct SharedShape {
+		uint32_t row;
+		Shape shape;
+	};
+	CountedVector<SharedShape> shared;
+	PointBytes bytes;
+	for (size_t begin = 0, end; begin < open.size(); begin = end) {
+		const auto row = open[begin].probe;
+		end = static_cast<size_t>(
+		    std::upper_bound(open.begin() + static_cast<std::ptrdiff_t>(begin), open.end(), Pair {row, UINT32_MAX}) -
+		    open.begin());
+		if (end - begin > PAIRS_PER_STEP && rows.Read(row, bytes).size >= MIN_SHARED_BYTES) {
+			shared.push_back(SharedShape {row, Shape()});
+		}
+	}
+	auto shape_of = [&](uint32_t row) -> const vibe::ShapeView * {
+		const auto found = std::lower_bound(shared.begin(), shared.end(), row,
+		                                    [](const SharedShape &s, uint32_t r) { return s.row < r; });
+		return found != shared.end() && found->row == row ? &found->shape.View() : nullptr;
+	};
 	auto decide_some = [&](Parallel &parallel) {
+		parallel.For(shared.size(), [&](size_t i) {
+			GeometryBatch batch;
+			PointBytes buffer;
+			const auto row = rows.Read(shared[i].row, buffer);
+			BuildShape(row.data, row.size, batch, shared[i].shape);
+		});
 		parallel.For((open.size() + PAIRS_PER_STEP - 1) / PAIRS_PER_STEP, [&](size_t step) {
 			JoinProbe probe(build.index, session.Poll());
 			PointBytes buffer;
@@ -316,7 +403,7 @@ void Tile::DecideOpen(const GpuTileResult &result) {
 				if (open[i].probe != last) {
 					last = open[i].probe;
 					row = rows.Read(last, buffer);
-					probe.BeginTests(&row, 1, rows.Limits() ? rows.Limits() + last : nullptr);
+					probe.BeginTests(&row, 1, rows.Limits() ? rows.Limits() + last : nullptr, shape_of(last));
 				}
 				holds[i] = probe.Test(0, open[i].build) ? 1 : 0;
 			}

@@ -2,11 +2,13 @@
 // engine/join/session/tile.hpp
 //
 // A tile: the probe rows that are sent to the device at once. What the device leaves open, or fails to do, the CPU does. Nothing is
-// emitted before all pairs of the tile are known, so a failure loses and repeats no pair.
+// emitted before all pairs of the tile are known, so a failure loses and repeats no pair. Where the host has no memory for all of them, that
+// holds for the chunks of the tile, one after the other.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/join/session/tile_rows.hpp"
+#include "geometry/work_scope.hpp"
 
 namespace vibespatial {
 
@@ -47,14 +49,9 @@ public:
 		const uint32_t *build;
 		size_t count;
 	};
-	//! PAIRS: those of a chunk, whose rows are numbered from 0; none for another output
-	Pairs ChunkPairs(size_t chunk) const {
-		if (output != JoinOutput::PAIRS || chunk >= ChunkCount()) {
-			return Pairs {nullptr, nullptr, 0};
-		}
-		const size_t begin = chunk_begin[chunk];
-		return Pairs {sorted_probe.data() + begin, sorted_build.data() + begin, chunk_begin[chunk + 1] - begin};
-	}
+	//! PAIRS: those of a chunk, whose rows are numbered from 0; none for another output. Valid until the next call, which may look for
+	//! them only then.
+	Pairs ChunkPairs(size_t chunk);
 	//! FOUND: one flag for each row of a chunk; null for another output
 	const uint8_t *ChunkFound(size_t chunk) const {
 		return output == JoinOutput::FOUND ? found.data() + chunk * JOIN_CHUNK_ROWS : nullptr;
@@ -73,7 +70,11 @@ private:
 	void Begin(TileRows::Kind kind);
 	size_t PointCapacity() const;
 	void CountMemory();
-	GpuTileInput Input(size_t first, size_t size) const;
+	//! Before pinned memory grows. Throws HostMemoryError where the pairs of a chunk may fit, and the host's error where they do not.
+	void Reserve(uint64_t bytes);
+	GpuTileInput Input(size_t first, size_t size);
+	//! The pairs of all rows, or of one chunk
+	void FindPairs(size_t first, size_t size);
 	//! Runs rows [first, first + size) in halves, and these in halves, until they fit on the device
 	void RunHalves(size_t first, size_t size, size_t depth);
 	//! Takes all of a result but its pairs
@@ -98,19 +99,21 @@ private:
 	bool is_prepared = false;
 	bool is_running = false;
 	bool use_cells = false;
+	//! The chunks are done one by one
+	bool by_chunk = false;
 
 	//! Pairs of the device, where it left them
 	const uint32_t *device_probe = nullptr;
 	const uint32_t *device_build = nullptr;
 	size_t device_pairs = 0;
 	//! Pairs of the CPU, and of halves
-	std::vector<Pair> pairs;
+	CountedVector<Pair> pairs;
 	std::vector<uint8_t> found;
 	std::vector<uint64_t> *counted = nullptr;
-	//! All pairs, by chunk
+	//! All pairs that were found, by chunk
 	std::vector<size_t> chunk_begin;
-	std::vector<uint32_t> sorted_probe;
-	std::vector<uint32_t> sorted_build;
+	CountedVector<uint32_t> sorted_probe;
+	CountedVector<uint32_t> sorted_build;
 };
 
 } // namespace vibespatial
