@@ -111,20 +111,26 @@ private:
 //! The same for functions that are called very often, over all calls of a thread
 void PollCall(size_t work) noexcept(false);
 
-//! std::sort that can be stopped; the items are in some order then
+//! Many items; apart, so that sorting a few stays small
 template <class ITERATOR, class LESS>
-void PolledSort(ITERATOR begin, ITERATOR end, LESS less) {
+[[gnu::noinline]] void PolledSortMany(ITERATOR begin, ITERATOR end, LESS less) {
 	using Item = typename std::iterator_traits<ITERATOR>::value_type;
-	constexpr ptrdiff_t FEW = 1 << 14;
-	if (end - begin < FEW) {
-		std::sort(begin, end, less);
-		return;
-	}
 	Poll poll;
 	std::sort(begin, end, [&](const Item &a, const Item &b) {
 		poll();
 		return less(a, b);
 	});
+}
+
+//! std::sort that can be stopped; the items are in some order then. Costs what std::sort does for a few items, which most calls are for.
+template <class ITERATOR, class LESS>
+[[gnu::always_inline]] inline void PolledSort(ITERATOR begin, ITERATOR end, LESS less) {
+	constexpr ptrdiff_t FEW = 1 << 14;
+	if (end - begin < FEW) {
+		std::sort(begin, end, less);
+	} else {
+		PolledSortMany(begin, end, less);
+	}
 }
 
 //===----------------------------------------------------------------------===//

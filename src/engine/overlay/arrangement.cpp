@@ -90,10 +90,11 @@ void OverlayArrangement::ArrangeSettled(CountedVector<OverlayPoint> &points, con
 	if (!clean) {
 		net.Touch(points);
 		// Long edges that do not meet, such as parallel ones, look like pairs that do: a sweep tells whether any does
-		if (grid == 0 && net.AreCrowded() && sweep.Run(net, points, rule, parallel)) {
+		const bool is_planned = grid == 0;
+		if (is_planned && net.AreCrowded() && sweep.Run(net, points, rule, parallel)) {
 			return;
 		}
-		net.Split(tolerance, parallel);
+		net.Split(tolerance, parallel, is_planned);
 	}
 	// Rounded crossings rarely make edges meet again. Where they do, edges snap to ends within a few units in the last place
 	// instead of getting new points. If that does not terminate, snapping everything to a grid of that size does.

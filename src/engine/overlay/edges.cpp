@@ -55,20 +55,18 @@ void SumCounts(CountedVector<uint32_t> &counts) {
 	RequireCount(sum);
 }
 
-//! Whether many of the entries of a strip, sorted by t0, come close to many others
+//! Whether entries of a strip, sorted by t0, come close to very many others, by some of them
 template <class ENTRY>
-bool IsCrowd(const ENTRY *begin, const ENTRY *end) {
-	const auto count = size_t(end - begin);
-	if (count <= CROWD_LEAST) {
-		return false;
-	}
+bool IsDense(const ENTRY *begin, const ENTRY *end) {
+	constexpr size_t SAMPLES = 32;
+	const size_t step = size_t(end - begin) / SAMPLES;
 	size_t pairs = 0;
-	for (const auto *entry = begin; entry != end; ++entry) {
+	for (const auto *entry = begin; step > SAMPLES && size_t(end - entry) > step; entry += step) {
 		pairs += size_t(std::upper_bound(entry + 1, end, entry->t1, [](double t, const ENTRY &e) { return t < e.t0; }) -
 		                entry) -
 		         1;
 	}
-	return pairs > CROWD_PAIRS * count;
+	return pairs > 2 * CROWD_PAIRS * SAMPLES;
 }
 
 } // namespace
@@ -189,7 +187,7 @@ OverlayEdge *OverlayEdges::Unite(OverlayEdge *begin, OverlayEdge *end) const {
 //===----------------------------------------------------------------------===//
 // Split
 //===----------------------------------------------------------------------===//
-void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
+void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel, bool is_planned) {
 	if (tolerance.grid > 0) {
 		SnapEnds(tolerance.grid, parallel);
 	}
@@ -198,7 +196,9 @@ void OverlayEdges::Split(const Tolerance &tolerance, Parallel &parallel) {
 	}
 	RequireCount(edges.size());
 	const bool many = edges.size() >= MANY_EDGES;
-	PlanStrips();
+	if (!is_planned) {
+		PlanStrips();
+	}
 	const size_t most = std::max(parallel.Threads() > 1 ? parallel.Threads() * 16 : 1, edges.size() / SPLIT_STEP_EDGES);
 	size_t shift = 0;
 	while ((plan.strips - 1) >> shift >= most) {
@@ -294,11 +294,8 @@ void OverlayEdges::Touch(CountedVector<OverlayPoint> &points) {
 }
 
 bool OverlayEdges::AreCrowded() {
-	if (edges.size() < CROWD_LEAST) {
-		return false;
-	}
 	PlanStrips();
-	return plan.beside > MANY_BESIDE;
+	return edges.size() >= CROWD_LEAST && plan.beside > MANY_BESIDE && plan.IsCrowded(edges.size());
 }
 
 void OverlayEdges::SnapEnds(double grid, Parallel &parallel) {
@@ -326,10 +323,6 @@ void OverlayEdges::PlanStrips() {
 		b = edges[i].b;
 		return 0.0;
 	});
-}
-
-StripEdge OverlayEdges::InFrame(const OverlayEdge &edge, const Tolerance &tolerance) const {
-	return StripEdge(plan.frame, edge.a, edge.b, vibe::ReachOf(edge, tolerance.reach) + tolerance.grid);
 }
 
 //! Finds the edges of each step of 2^shift strips
@@ -411,18 +404,23 @@ void OverlayEdges::ScanStrips(Step &step, const Tolerance &tolerance) const {
 		const auto *end = step.entries.data() + step.ends[i];
 		PolledSort(step.entries.begin() + (begin - step.entries.data()), step.entries.begin() + step.ends[i],
 		           [](const Entry &a, const Entry &b) { return a.t0 < b.t0; });
-		if (IsCrowd(begin, end)) {
-			ScanCrowd(step.first + i, begin, end, tolerance, step.cuts);
-		} else {
-			for (const auto *entry = begin; entry != end; ++entry) {
-				poll();
-				for (const auto *other = entry + 1; other != end && other->t0 <= entry->t1; ++other) {
-					poll();
-					if (other->s0 <= entry->s1 && other->s1 >= entry->s0) {
-						TestPair(entry->edge, other->edge, tolerance, step.cuts);
-					}
+		const auto count = size_t(end - begin), cuts_before = step.cuts.size();
+		const size_t most_pairs = count > CROWD_LEAST ? CROWD_PAIRS * count : SIZE_MAX;
+		// Those of a crowd are found in another way. Most strips are none, so this is known when there were too many.
+		size_t pairs = IsDense(begin, end) ? SIZE_MAX : 0;
+		for (const auto *entry = begin; entry != end && pairs <= most_pairs; ++entry) {
+			const auto *other = entry + 1;
+			for (; other != end && other->t0 <= entry->t1; ++other) {
+				if (other->s0 <= entry->s1 && other->s1 >= entry->s0) {
+					TestPair(entry->edge, other->edge, tolerance, step.cuts);
 				}
 			}
+			pairs += size_t(other - entry) - 1;
+			poll(size_t(other - entry));
+		}
+		if (pairs > most_pairs) {
+			step.cuts.erase(step.cuts.begin() + ptrdiff_t(cuts_before), step.cuts.end());
+			ScanCrowd(step.first + i, begin, end, tolerance, step.cuts);
 		}
 		begin = end;
 	}

@@ -100,8 +100,9 @@ public:
 		//! grid
 		double grid = 0;
 	};
-	//! Splits edges once where they meet others. Rounding moves them a little, so they may meet again.
-	void Split(const Tolerance &tolerance, Parallel &parallel);
+	//! Splits edges once where they meet others. Rounding moves them a little, so they may meet again. `is_planned`: AreCrowded() was asked
+	//! of these edges.
+	void Split(const Tolerance &tolerance, Parallel &parallel, bool is_planned = false);
 
 	//! Whether so many edges lie beside each other in every direction that splitting is slow
 	bool AreCrowded();
@@ -141,7 +142,9 @@ private:
 	void PlanStrips();
 	void Deal(size_t shift, const Tolerance &tolerance);
 	void FillStrips(Step &step, size_t begin, size_t end, const Numbers &numbers, const Tolerance &tolerance) const;
-	StripEdge InFrame(const OverlayEdge &edge, const Tolerance &tolerance) const;
+	StripEdge InFrame(const OverlayEdge &edge, const Tolerance &tolerance) const {
+		return StripEdge(plan.frame, edge.a, edge.b, vibe::ReachOf(edge, tolerance.reach) + tolerance.grid);
+	}
 	void ScanStrips(Step &step, const Tolerance &tolerance) const;
 	void ScanCrowd(size_t strip, const Entry *begin, const Entry *end, const Tolerance &tolerance,
 	               PagesVector<Cut> &found) const;

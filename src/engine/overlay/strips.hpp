@@ -28,6 +28,10 @@ struct StripFrame {
 	vibe::Vec2 Map(const vibe::Vec2 &p) const {
 		return vibe::Vec2 {x * p.x + y * p.y, x * p.y - y * p.x};
 	}
+	//! Map() changes nothing
+	bool IsAlongX() const {
+		return x == 1 && y == 0;
+	}
 	//! Exceeds the rounding errors of Map() for both ends
 	double Slack(const vibe::Vec2 &p, const vibe::Vec2 &q) const {
 		return x == 0 || y == 0 ? 0 : 1e-15 * (vibe::Abs(p.x) + vibe::Abs(p.y) + vibe::Abs(q.x) + vibe::Abs(q.y));
@@ -42,7 +46,12 @@ struct StripEdge {
 	double reach;
 
 	StripEdge(const StripFrame &frame, const vibe::Vec2 &p, const vibe::Vec2 &q, double reach_p)
-	    : a(frame.Map(p)), b(frame.Map(q)), reach(reach_p + frame.Slack(p, q)) {
+	    : a(p), b(q), reach(reach_p) {
+		if (!frame.IsAlongX()) {
+			a = frame.Map(p);
+			b = frame.Map(q);
+			reach += frame.Slack(p, q);
+		}
 		if (b.x < a.x) {
 			std::swap(a, b);
 		}
@@ -61,6 +70,11 @@ struct StripPlan {
 	//! strip.
 	template <class EDGE>
 	void Choose(size_t count, const EDGE &edge);
+
+	//! Edges that are spread evenly, and as long in one direction as in any other, have about the root of their number beside each other
+	bool IsCrowded(size_t count) const {
+		return beside > overlay_tuning::BESIDE_PER_ROOT * vibe::Sqrt(double(count));
+	}
 
 	size_t StripOf(double along) const {
 		return size_t(std::min(double(strips - 1), std::max(0.0, (along - low) * scale)));
@@ -144,11 +158,12 @@ private:
 //===----------------------------------------------------------------------===//
 template <class EDGE>
 void StripPlan::Measure(const StripFrame &direction, size_t count, const EDGE &edge) {
+	const bool along_x = direction.IsAlongX();
 	double least = vibe::Infinity(), most = -least, run = 0;
 	vibe::Vec2 a, b;
 	for (size_t i = 0; i < count; i++) {
 		const double reach = edge(i, a, b);
-		const double from = direction.Map(a).x, to = direction.Map(b).x;
+		const double from = along_x ? a.x : direction.Map(a).x, to = along_x ? b.x : direction.Map(b).x;
 		least = std::min(least, std::min(from, to));
 		most = std::max(most, std::max(from, to));
 		run += vibe::Abs(to - from) + 2 * reach;
@@ -164,10 +179,8 @@ void StripPlan::Measure(const StripFrame &direction, size_t count, const EDGE &e
 
 template <class EDGE>
 void StripPlan::Choose(size_t count, const EDGE &edge) {
-	using overlay_tuning::WIDE_STRIP;
 	Measure(StripFrame {1, 0}, count, edge);
-	// Most edges are short: any direction will do
-	if (count < 2 * WIDE_STRIP || strips > count / WIDE_STRIP) {
+	if (count < overlay_tuning::CROWD_LEAST || !IsCrowded(count)) {
 		return;
 	}
 	const auto improve = [&](const StripFrame &direction) {

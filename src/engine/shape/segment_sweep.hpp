@@ -27,7 +27,8 @@ inline bool SweepBefore(const vibe::Vec2 &a, const vibe::Vec2 &b) {
 	return a.x < b.x || (a.x == b.x && a.y < b.y);
 }
 
-//! One chain after the other, repeated vertices dropped. A chain is closed when it ends where it begins.
+//! One chain after the other, repeated vertices dropped. A chain is closed when it ends where it begins. Vertices are numbered in 32 bits:
+//! they are of one geometry, whose WKB has at most 4 GiB.
 class SweepChains {
 public:
 	//! Opens a chain
