@@ -21,6 +21,7 @@ FILES = {
     "counties": "us_counties.parquet",
     "rivers": "wdb_rivers_f.parquet",
     "shore": "gshhs_h.parquet",
+    "shores": "gshhs_h.parquet",
 }
 
 
@@ -60,7 +61,7 @@ def shared_data(*files):
 
 
 def real_table(name, path):
-    """SQL for a table of the real data: id, and x and y or WKB. Of the shores it is the one polygon with the most vertices."""
+    """SQL for a table of the real data: id, and x and y or WKB. The shore is the one polygon with the most vertices."""
     columns = "lon AS x, lat AS y" if name == "cities" else "geom"
     order = "ORDER BY octet_length(geom) DESC LIMIT 1" if name == "shore" else ""
     return f"SELECT row_number() OVER () - 1 AS id, {columns} FROM (FROM '{path}' {order})"

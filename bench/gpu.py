@@ -2,7 +2,7 @@
 """Joins and unions on the GPU, on our CPU engine, in mode auto, in SedonaDB and in DuckDB's spatial, on the same rows, in one run.
 
 usage: gpu.py [--out FOLDER] [--cases REGEX] [--modes cpu,gpu,auto] [--peers sedona,spatial] [--points 50000000] [--no-sweep]
-              [--budget-seconds 570] [--peer-timeout 120] [--extension FILE] [--data FOLDER]
+              [--budget-seconds 570] [--peer-timeout 120] [--extension FILE] [--data FOLDER] [--layers]
        gpu.py --render FOLDER/gpu.json [--out FOLDER]
 
 It needs Python, duckdb, and for the peers sedonadb and duckdb-extension-spatial; where a folder `python` lies beside this one, they are
@@ -15,6 +15,9 @@ its time limit is stopped. Results of all engines and modes have to be the same:
 
 The floor of a case is DuckDB's own scan of the left geometry column, reading every geometry, and the coordinates of both sides over a
 bus of 55 GB/s. What the operators did, with bytes and the times of their stages, is what vibe_dispatch_log() said of the last run.
+
+--layers: instead of these cases every layer of real data joined with every other by each predicate and join kind, a few rounds each, our
+engine alone: what mode auto costs against the better of cpu and gpu, case by case and in the sum.
 
 gpu.json and gpu.md in the folder --out are written anew after each step, gpu.svg at the end.
 """
@@ -40,13 +43,16 @@ from common import (EXTENSION, FILES, draw_lines, made_points, open_duckdb, open
                     spatial_path, timed)
 
 FULL, MILLION = 50_000_000, 1_000_000
-OUT_OF_TIME, OURS_TIMEOUT = "out of time", 60
+OUT_OF_TIME, OURS_TIMEOUT, LAYER_ROUNDS = "out of time", 60, 3
 SWEEP = [1_000, 10_000, 100_000, MILLION, 5_000_000, FULL]
 BUS, DEVICE = 55e9, 4.8e12  # bytes a second: measured to the device, and of an H200's memory by its data sheet
 PEERS = ("sedona", "spatial")
 LOG = "* EXCLUDE (time, query)"  # Python has no time zones of its own
 CIRCLES = {"circles": 1.0, "dense": 3.9}  # how wide: the first seldom meet, the others overlap ten more each
-REAL = ("provinces", "counties", "rivers", "shore", "cities")
+LAYERS = ("provinces", "counties", "rivers", "shores", "cities")
+REAL = (*LAYERS, "shore")
+LAYER_PREDICATES = ("ST_Intersects", "ST_Touches", "ST_Crosses", "ST_Overlaps", "ST_Within", "ST_Contains", "ST_CoveredBy", "ST_Equals",
+                    "ST_DWithin(l.geom, r.geom, 0.01)")
 
 SHAPES = {
     "count": "SELECT count(*) FROM {left} l JOIN {right} r ON {on}",
@@ -54,6 +60,9 @@ SHAPES = {
                "(SELECT r.id AS g, count(*) AS n FROM {left} l JOIN {right} r ON {on} GROUP BY r.id) s",
     "pairs": "SELECT count(*), sum((l.id * 31 + r.id) % 1000003) FROM {left} l JOIN {right} r ON {on}",
     "union": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left}) s",
+    "left": "SELECT count(*), count(r.id) FROM {left} l LEFT JOIN {right} r ON {on}",
+    "semi": "SELECT count(*), sum(l.id) FROM {left} l SEMI JOIN {right} r ON {on}",
+    "anti": "SELECT count(*), sum(l.id) FROM {left} l ANTI JOIN {right} r ON {on}",
     "kNN": "SELECT count(*), sum(ST_Distance(l.geom, r.geom)) FROM {left} l JOIN {right} r ON {on}",
 }
 
@@ -106,6 +115,17 @@ def cases(points):
     yield Case(some, "provinces", "ST_Within", "count", 1_651_410, True, {"spatial": 500})
     for name, bar in (("counties", None), (table(100_000, "circles"), {"cpu": 3}), (table(100_000, "dense"), {"cpu": 3})):
         yield Case(name, "", "", "union", None, False, bar)
+
+
+def layer_cases():
+    """Every layer with every other."""
+    pairs = [(left, right) for left in LAYERS for right in LAYERS]
+    for left, right in pairs:
+        for function in LAYER_PREDICATES:
+            yield Case(left, right, function, "count")
+    for left, right in pairs:
+        for shape in ("left", "semi", "anti"):
+            yield Case(left, right, "ST_Intersects", shape)
 
 
 def sweep_cases(points):
@@ -383,7 +403,7 @@ class Run:
         again = {mode: once(mode) for mode in modes}
         if not modes:
             return
-        count = rounds_for(max(again.values()))
+        count = LAYER_ROUNDS if self.arguments.layers else rounds_for(max(again.values()))
         times = {mode: [] for mode in modes}
         for number in range(count):
             last = number == count - 1
@@ -524,6 +544,8 @@ def markdown(result):
         lines.append(f"| {entry['case']} | " + " | ".join(seconds_cell(entry, name) for name in modes + peers)
                      + f" | {ratio_cell(best, ours)} | " + (f"{floor:.4f}" if floor else "") + f" | {ratio_cell(ours, floor)} | "
                      + (f"{entry['auto_ratio']:.2f}" if "auto_ratio" in entry else "") + " | " + (f"{first[0]:,}" if first else "") + " |")
+    sums = {mode: sum(entry["warm"].get(mode, 0) for entry in result["cases"]) for mode in modes}
+    lines += ["", "In the sum: " + ", ".join(f"{mode} {seconds:.3f} s" for mode, seconds in sums.items()) + "."]
     if result["sweep"]:
         lines += ["", "| sweep | " + " | ".join(modes + peers) + " | auto / better | auto ran on |", "|---" * (len(modes + peers) + 3) + "|"]
         for entry in result["sweep"]:
@@ -574,6 +596,7 @@ def arguments_of_call():
     parser.add_argument("--modes", default="cpu,gpu,auto")
     parser.add_argument("--peers", default=",".join(PEERS), help="empty: none")
     parser.add_argument("--no-sweep", action="store_true")
+    parser.add_argument("--layers", action="store_true", help="every layer of real data with every other")
     parser.add_argument("--budget-seconds", type=float, default=570, help="what is not done by then is left out")
     parser.add_argument("--peer-timeout", type=float, default=120)
     parser.add_argument("--render", type=pathlib.Path, help="draw and tabulate what an earlier run left, and measure nothing")
@@ -583,6 +606,8 @@ def arguments_of_call():
     arguments.peers = [peer for peer in arguments.peers.split(",") if peer]
     if set(arguments.modes) - {"cpu", "gpu", "auto"} or set(arguments.peers) - set(PEERS):
         parser.error(f"modes are cpu, gpu and auto, peers are {' and '.join(PEERS)}")
+    if arguments.layers:
+        arguments.no_sweep, arguments.peers, arguments.points = True, [], min(arguments.points, MILLION)
     return arguments
 
 
@@ -590,7 +615,7 @@ def measure(run):
     """Our engine, and then the peers, as far as the time goes."""
     arguments, tables, result = run.arguments, run.tables, run.result
     work = []
-    for kind, chosen in (("cases", ((None, case) for case in cases(arguments.points))),
+    for kind, chosen in (("cases", ((None, case) for case in (layer_cases() if arguments.layers else cases(arguments.points)))),
                          ("sweep", () if arguments.no_sweep else sweep_cases(arguments.points))):
         for points, case in chosen:
             missing = [name for name in case.tables if not tables.has(name)]
@@ -609,13 +634,15 @@ def measure(run):
                 continue
             try:
                 ours.load(*case.tables)
-                run.floor(ours, entry, case)
+                if not arguments.layers:
+                    run.floor(ours, entry, case)
                 run.ours(ours, entry, case)
             except Failed as failed:
                 run.problem(f"{case.name}: {failed}")
             run.say(f"{case.name}: " + ", ".join(f"{mode} {seconds:.4f}" for mode, seconds in entry["warm"].items())
                     + (f", floor {entry['floor']['total']:.4f}" if "floor" in entry else ""))
-            run.save()
+            if not arguments.layers:
+                run.save()
         with contextlib.suppress(Failed):
             result["memory"] = ours.ask("rows", "FROM vibe_memory_status()")
     except Failed as failed:
