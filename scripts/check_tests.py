@@ -26,7 +26,6 @@ TESTED_BY = {
     "engine/common/uninitialized.cpp": (["test/unit/geometry/geometry_batch.cpp"], "an allocator: used by everything"),
     "engine/gpu/machine": (["test/python/test_gpu_chains.py", "test/unit/gpu/overlay_machine.cpp", "test/unit/gpu/device_join.cpp"],
                            "chains of kernels: the tests of the device run them on the host, too"),
-    "engine/index/cell_edges.cpp": (["test/unit/index/cell_index.cpp"], "a part of the cell index"),
     "engine/index/cell_grid.cpp": (["test/unit/index/cell_index.cpp"], "a part of the cell index"),
     "engine/index/cell_index_builder.cpp": (["test/unit/index/cell_index.cpp"], "a part of the cell index"),
     "engine/input/condition.cpp": (["test/unit/join/join.cpp"], "a part of a join's input"),

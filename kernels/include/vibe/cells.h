@@ -3,10 +3,13 @@
 //
 // Promise: exact. What an index of cells is made of (engine/index/cell_index.hpp says why it is right and builds it), and how
 // one point is looked up in it. Columns and rows of cells; a word for each says what is in it; lists and finer grids lie in
-// a pool of units of eight bytes.
+// a pool of units of eight bytes. An index either tells in which areas a point lies, or, with a CellReach, which areas and
+// lines are near it: its lists then have the edges that can be near a point of the cell, and areas "fill" a cell all of whose
+// points are near them.
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "vibe/distance.h"
 #include "vibe/shape.h"
 
 namespace vibe {
@@ -88,9 +91,10 @@ struct CellPartial {
 	u32 begin;
 	u32 area;
 	CellExtent extent;
-	u8 edges;    // at most CELL_MAX_EDGES
-	bool inside; // the reference point is
-	bool more;   // the next one has more edges of the same area
+	u8 edges;     // at most CELL_MAX_EDGES
+	bool inside;  // the reference point is
+	bool more;    // the next one has more edges of the same area
+	bool is_line; // not an area but a line: nothing is inside
 };
 constexpr u32 CELL_MAX_EDGES = 16;
 //! Lists with fewer have the whole cell for their extents: looking at the edges costs no more
@@ -148,6 +152,37 @@ VIBE_HD bool CrossesWay(const CellEdge &edge, const Vec2 &p, const Vec2 &referen
 	return a_over == (b.y > reference.y) ? a_over != a_above : PassesBelow(edge, reference) == a_above;
 }
 
+//! How far a point is near, in an index of what is near. For limits that are 0, or at least SMALLEST and no less than
+//! SMALLEST_SHARE of the largest coordinate, while those are at most LARGEST: then one edge after the other gives the answer
+//! that ShapeDistance() gives for all of them. It measures again where squares underflow, and that comes to at most the
+//! limit as well; nothing overflows.
+struct CellReach {
+	static constexpr double SMALLEST = 1e-130;
+	static constexpr double SMALLEST_SHARE = 1e-12;
+	static constexpr double LARGEST = 1e70;
+
+	double limit;  // negative: an index of what contains a point
+	double square; // the largest number whose root is at most the limit
+	double outer;  // beyond this from an edge no distance is computed to be at most the limit; within `inner` all are
+	double inner;
+
+	static VIBE_HD CellReach None() {
+		return CellReach {-1, -1, 0, 0};
+	}
+	//! Is p near the edge, by the distance that ShapeDistance() computes?
+	VIBE_HD bool Has(const Vec2 &p, const Vec2 &a, const Vec2 &b) const {
+		const double measure = SquareMetric::PointSegment(p, a, b);
+		if (measure < SquareMetric::MIN) {
+			return OnSegment(a, b, p) || (limit > 0 && LinearMetric::PointSegment(p, a, b) <= limit);
+		}
+		return measure <= square;
+	}
+	//! All within reach of p, by the coordinates of its box
+	VIBE_HD Box Around(const Vec2 &p) const {
+		return Box {p.x - outer, p.y - outer, p.x + outer, p.y + outer};
+	}
+};
+
 //! An index, wherever it lies
 struct CellsView {
 	Box box;
@@ -155,10 +190,22 @@ struct CellsView {
 	const u32 *top_words;
 	const u8 *pool;
 	const Vec2 *vertices;
+	CellReach reach;
 
 	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true
 	template <class HIT>
 	VIBE_HD void Locate(const Vec2 &p, HIT &hit) const {
+		Find<false>(p, hit);
+	}
+	//! In an index with a reach: calls hit(row, LOC_INTERIOR) for every area and line that p is near, until it returns true
+	template <class HIT>
+	VIBE_HD void FindNear(const Vec2 &p, HIT &hit) const {
+		Find<true>(p, hit);
+	}
+
+private:
+	template <bool NEAR, class HIT>
+	VIBE_HD void Find(const Vec2 &p, HIT &hit) const {
 		if (!box.Covers(p.x, p.y)) {
 			return;
 		}
@@ -175,14 +222,13 @@ struct CellsView {
 		if (word >> CELL_KIND_SHIFT == CELL_FULL) {
 			hit(value, LOC_INTERIOR);
 		} else if (word >> CELL_KIND_SHIFT == CELL_LIST) {
-			LocateInList(*(const CellList *)(pool + (u64)value * CELL_UNIT_BYTES), *grid, column, row, p, hit);
+			FindInList<NEAR>(*(const CellList *)(pool + (u64)value * CELL_UNIT_BYTES), *grid, column, row, p, hit);
 		}
 	}
 
-private:
-	template <class HIT>
-	VIBE_HD void LocateInList(const CellList &list, const CellGrid &grid, u32 column, u32 row, const Vec2 &p,
-	                          HIT &hit) const {
+	template <bool NEAR, class HIT>
+	VIBE_HD void FindInList(const CellList &list, const CellGrid &grid, u32 column, u32 row, const Vec2 &p,
+	                        HIT &hit) const {
 		const CellPartial *partial = (const CellPartial *)(&list + 1);
 		const CellPartial *end = partial + list.partial_count;
 		const u32 *full = (const u32 *)end;
@@ -195,9 +241,13 @@ private:
 			return;
 		}
 		const Vec2 reference = grid.Reference(column, row);
-		CellExtent way {0, 0, 255, 255};
+		CellExtent way {0, 0, 255, 255}, around {0, 0, 255, 255};
 		if (list.partial_count >= CELL_PARTIALS_WITH_EXTENT) {
-			way = CellFrame(grid, column, row).Between(p, reference);
+			const CellFrame frame(grid, column, row);
+			way = frame.Between(p, reference);
+			if (NEAR) {
+				around = frame.Of(reach.Around(p));
+			}
 		}
 		bool inside = false, on = false, first = true;
 		for (; partial < end; partial++) {
@@ -205,7 +255,10 @@ private:
 				inside = partial->inside;
 				on = false;
 			}
-			if (partial->extent.Meets(way)) {
+			if (NEAR && !on && partial->extent.Meets(around)) {
+				on = IsNear(*partial, p);
+			}
+			if (!(NEAR && (on || partial->is_line)) && partial->extent.Meets(way)) {
 				Vec2 a = vertices[partial->begin];
 				VIBE_LOOP
 				for (u32 i = 1; i <= partial->edges; i++) {
@@ -215,10 +268,25 @@ private:
 				}
 			}
 			first = !partial->more;
-			if (first && (on || inside) && hit(partial->area, on ? LOC_BOUNDARY : LOC_INTERIOR)) {
+			if (first && (on || inside) && hit(partial->area, on && !NEAR ? LOC_BOUNDARY : LOC_INTERIOR)) {
 				return;
 			}
 		}
+	}
+
+	VIBE_HD bool IsNear(const CellPartial &partial, const Vec2 &p) const {
+		const Box around = reach.Around(p);
+		Vec2 a = vertices[partial.begin];
+		VIBE_LOOP
+		for (u32 i = 1; i <= partial.edges; i++) {
+			const Vec2 b = vertices[partial.begin + i];
+			if (around.Intersects(Box {Min(a.x, b.x), Min(a.y, b.y), Max(a.x, b.x), Max(a.y, b.y)}) &&
+			    reach.Has(p, a, b)) {
+				return true;
+			}
+			a = b;
+		}
+		return false;
 	}
 };
 

@@ -22,10 +22,10 @@ struct SafeCell {
 	double half_x, half_y;
 	uint32_t column, row;
 
-	SafeCell(const PointGrid &grid, const Vec2 &v) : column(grid.Column(v.x)), row(grid.Row(v.y)) {
+	SafeCell(const PointGrid &grid, const Vec2 &v, double reach) : column(grid.Column(v.x)), row(grid.Row(v.y)) {
 		reference = grid.Reference(column, row);
-		half_x = (0.5 - EDGE_ROOM) * grid.width;
-		half_y = (0.5 - EDGE_ROOM) * grid.height;
+		half_x = (0.5 - EDGE_ROOM) * grid.width - reach;
+		half_y = (0.5 - EDGE_ROOM) * grid.height - reach;
 	}
 	bool Has(const Vec2 &v) const {
 		return (std::fabs(v.x - reference.x) <= half_x) & (std::fabs(v.y - reference.y) <= half_y);
@@ -80,12 +80,14 @@ private:
 
 } // namespace
 
-void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const Vec2 *vertices, bool from_outside) {
+void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const Vec2 *vertices, bool from_outside,
+              double reach) {
 	ItemWriter writer(list, run.area);
+	const bool is_line = run.is_line;
 	const uint32_t columns = grid.last_column + 1;
 	const uint32_t end = run.begin + run.count;
 	for (uint32_t i = run.begin; i < end;) {
-		const SafeCell safe(grid, vertices[i]);
+		const SafeCell safe(grid, vertices[i], reach);
 		if (safe.Has(vertices[i])) {
 			// Most edges are in one cell, and consecutive edges are often in the same one
 			const uint32_t first = i;
@@ -105,8 +107,8 @@ void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const Vec2 
 			if (i > first) {
 				const uint32_t cell = static_cast<uint32_t>(grid.CellOf(safe.column, safe.row));
 				writer.Reserve(2);
-				writer.Add(cell, first, i - first, flips && (safe.column > 0 || from_outside));
-				if (next_flips && safe.column < grid.last_column) {
+				writer.Add(cell, first, i - first, flips && !is_line && (safe.column > 0 || from_outside));
+				if (next_flips && !is_line && safe.column < grid.last_column) {
 					writer.Flip(cell + 1, first);
 				}
 				if (i == end) {
@@ -119,10 +121,10 @@ void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const Vec2 
 		const bool up = edge.a.y <= edge.b.y;
 		const Vec2 &low = up ? edge.a : edge.b, &high = up ? edge.b : edge.a;
 		const double min_x = low.x < high.x ? low.x : high.x, max_x = low.x < high.x ? high.x : low.x;
-		const double from_row = (low.y - grid.min_y) * grid.rows_per_y - EDGE_ROOM;
-		const double to_row = (high.y - grid.min_y) * grid.rows_per_y + EDGE_ROOM;
-		const double from_column = (min_x - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
-		const double to_column = (max_x - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
+		const double from_row = (low.y - reach - grid.min_y) * grid.rows_per_y - EDGE_ROOM;
+		const double to_row = (high.y + reach - grid.min_y) * grid.rows_per_y + EDGE_ROOM;
+		const double from_column = (min_x - reach - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
+		const double to_column = (max_x + reach - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
 		if (to_row < 0 || from_row >= grid.last_row + 1 || to_column < 0 || from_column >= columns) {
 			continue; // crosses no path between reference points either
 		}
@@ -144,12 +146,12 @@ void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const Vec2 
 			writer.Reserve(columns + 1);
 			uint32_t from = first_column, to = last_column;
 			if (divide) {
-				const double bottom = grid.min_y + (row - EDGE_ROOM) * grid.height;
-				const double top = grid.min_y + (row + 1 + EDGE_ROOM) * grid.height;
+				const double bottom = grid.min_y + (row - EDGE_ROOM) * grid.height - reach;
+				const double top = grid.min_y + (row + 1 + EDGE_ROOM) * grid.height + reach;
 				const double x0 = bottom <= low.y ? low.x : low.x + (bottom - low.y) * slope;
 				const double x1 = top >= high.y ? high.x : low.x + (top - low.y) * slope;
-				const double from_here = ((x0 < x1 ? x0 : x1) - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
-				const double to_here = ((x0 < x1 ? x1 : x0) - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
+				const double from_here = ((x0 < x1 ? x0 : x1) - reach - grid.min_x) * grid.columns_per_x - EDGE_ROOM;
+				const double to_here = ((x0 < x1 ? x1 : x0) + reach - grid.min_x) * grid.columns_per_x + EDGE_ROOM;
 				if (to_here < 0 || from_here >= columns) {
 					from = 1, to = 0;
 				} else {
@@ -161,7 +163,7 @@ void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const Vec2 
 				writer.Add(row_cell + column, number, 1, false);
 			}
 			const Vec2 reference = grid.Reference(from, row);
-			if ((low.y > reference.y) != (high.y > reference.y)) {
+			if ((low.y > reference.y) != (high.y > reference.y) && !is_line) {
 				uint32_t column = from;
 				if (first_column == last_column) {
 					column += !(max_x < reference.x || (min_x <= reference.x && PassesLeft(edge, reference)));

@@ -72,8 +72,10 @@ uint32_t FirstBeyond(double at, uint32_t last, const BEYOND &beyond) {
 }
 
 //! Appends the items of a run: the cells that its edges meet, and the reference points whose status they change.
-//! `from_outside`: the status of the first column is relative to a point left of everything, instead of known.
-void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const vibe::Vec2 *vertices, bool from_outside);
+//! `from_outside`: the status of the first column is relative to a point left of everything, instead of known. `reach`: the
+//! cells that are at most so far away count as met.
+void AddItems(ItemList &list, const PointGrid &grid, const Run &run, const vibe::Vec2 *vertices, bool from_outside,
+              double reach = 0);
 
 } // namespace cell_build
 } // namespace vibespatial

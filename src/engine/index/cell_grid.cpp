@@ -77,8 +77,20 @@ double SetGrid(PointGrid &grid, const Box &box, const Vec2 &largest, const EdgeS
 		rows = 1;
 		columns = cells;
 	}
-	const double more = columns * (edges.width / width) + rows * (edges.height / height);
-	const double most = (entries_per_edge - 1) * edges.count;
+	double more = columns * (edges.width / width) + rows * (edges.height / height);
+	double most = (entries_per_edge - 1) * edges.count;
+	if (edges.reach > 0) {
+		// Not only along itself but all around
+		const double x = (edges.width / edges.count + 2 * edges.reach) / width;
+		const double y = (edges.height / edges.count + 2 * edges.reach) / height;
+		auto entries = [&] { return std::min(columns, 1 + columns * x) * std::min(rows, 1 + rows * y); };
+		while (entries() > NEAR_ENTRIES) {
+			columns *= 0.9;
+			rows *= 0.9;
+		}
+		more = (entries() - 1) * edges.count;
+		most = NEAR_ENTRIES * edges.count;
+	}
 	if (more > most) {
 		columns *= most / more;
 		rows *= most / more;

@@ -21,6 +21,7 @@ struct EdgeSums {
 	double count;
 	double width;
 	double height;
+	double reach; // they are in all cells that are at most so far away
 };
 //! Sets the columns and rows of a grid over a box. `largest`: the largest absolute coordinates of the edges. Returns the
 //! approximate number of cells that an edge is in, which is kept below `entries_per_edge`.

@@ -1,5 +1,8 @@
 #include "engine/index/cell_index.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace vibespatial {
 
 using vibe::MovedSide;
@@ -19,12 +22,32 @@ CellIndex::Pieces CellIndex::GetPieces() const {
 	Pieces pieces {};
 	pieces.view.box = box;
 	pieces.view.top = top;
+	pieces.view.reach = reach;
 	pieces.top_words = top_words.get();
 	pieces.top_word_count = (size_t(top.last_column) + 1) * (size_t(top.last_row) + 1);
 	pieces.chunks.assign(chunks.begin(), chunks.end());
 	pieces.vertices = vertices.get();
 	pieces.vertex_count = vertex_count;
 	return pieces;
+}
+
+vibe::CellReach CellIndex::ReachOf(double limit, const vibe::Box &box) {
+	using vibe::CellReach;
+	const double largest = std::max(std::max(std::fabs(box.min_x), std::fabs(box.max_x)),
+	                                std::max(std::fabs(box.min_y), std::fabs(box.max_y)));
+	const bool is_served = limit == 0 || (limit >= CellReach::SMALLEST && limit >= largest * CellReach::SMALLEST_SHARE);
+	if (box.IsEmpty() || !is_served || !(limit <= CellReach::LARGEST && largest <= CellReach::LARGEST)) {
+		return CellReach::None();
+	}
+	double square = limit * limit;
+	while (std::sqrt(square) > limit) {
+		square = std::nextafter(square, 0);
+	}
+	for (double next; std::sqrt(next = std::nextafter(square, HUGE_VAL)) <= limit;) {
+		square = next;
+	}
+	// The distances that are computed are off by less than 1e-12 of them
+	return CellReach {limit, square, limit * (1 + 1e-9), limit * (1 - 1e-9)};
 }
 
 namespace {
@@ -117,6 +140,48 @@ vibe::Location CellIndex::LocateAmong(const Partial *&partial, const Vec2 &refer
 		}
 	} while (more);
 	return on ? vibe::LOC_BOUNDARY : inside ? vibe::LOC_INTERIOR : vibe::LOC_EXTERIOR;
+}
+
+bool CellIndex::IsNearAmong(const Partial *partial, const Partial *end, const Vec2 &p, const Extent &around) const {
+	const vibe::Box box = reach.Around(p);
+	const Pair low {box.min_x, box.min_y}, high {box.max_x, box.max_y};
+	for (; partial < end; partial++) {
+		if (!partial->extent.Meets(around)) {
+			continue;
+		}
+		const Vec2 *const at = &vertices[partial->begin];
+		PairMask less {0, 0}, more {0, 0}, bit {1, 1};
+		for (uint32_t i = 0; i <= partial->edges; i++) {
+			const Pair vertex {at[i].x, at[i].y};
+			less |= (vertex < low) & bit;
+			more |= (vertex > high) & bit;
+			bit += bit;
+		}
+		// Edges that lie on one side of the box
+		const PairMask far = (less & less >> 1) | (more & more >> 1);
+		uint64_t open = ~static_cast<uint64_t>(far[0] | far[1]) & ((uint64_t(1) << partial->edges) - 1);
+		for (; open != 0; open &= open - 1) {
+			const int i = __builtin_ctzll(open);
+			if (reach.Has(p, at[i], at[i + 1])) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+vibe::Location CellIndex::FindAmong(const Partial *&partial, const Vec2 &reference, const Vec2 &p, const Extent &path,
+                                    const Extent &around) const {
+	const Partial *const first = partial;
+	if (partial->is_line) {
+		while (partial->more) {
+			partial++;
+		}
+		partial++;
+	} else if (LocateAmong(partial, reference, p, path) != vibe::LOC_EXTERIOR) {
+		return vibe::LOC_INTERIOR;
+	}
+	return IsNearAmong(first, partial, p, around) ? vibe::LOC_INTERIOR : vibe::LOC_EXTERIOR;
 }
 
 } // namespace vibespatial

@@ -12,6 +12,10 @@
 // it lies on an edge; a point that is not on an edge keeps its status when moved so little. The path stays in the cell and
 // the tests are exact, so additional edges among those tested do no harm.
 //
+// With a reach it finds the areas and lines that are near a point instead: at most so far away, by the distance that
+// vibe::ShapeDistance computes. A cell then has the edges that can be near one of its points, and is filled by the areas and
+// lines that are near all of them. cell_reach.hpp says why nothing is missed.
+//
 // The index holds one copy of all vertices; cells refer to runs of consecutive edges in it. cell_index_builder.cpp builds
 // it, vibe/cells.h has the layout that the GPU shares.
 //===----------------------------------------------------------------------===//
@@ -45,8 +49,12 @@ public:
 	//! pointers are skipped. Returns null when the index would take more than memory_limit bytes even with coarse cells, as
 	//! with areas that overlap heavily: a tree of boxes serves these better. expected_points: the approximate number of
 	//! look-ups (0: unknown, assumed to be many). With fewer points the cells are coarser, as finer ones would not pay.
+	//! With a reach (ReachOf()), areas[i] may also be nothing but lines.
 	static std::unique_ptr<CellIndex> Build(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
-	                                        Parallel &parallel, uint64_t expected_points = 0);
+	                                        Parallel &parallel, uint64_t expected_points = 0,
+	                                        const vibe::CellReach &reach = vibe::CellReach::None());
+	//! The reach for a limit; None() where it is out of the range that vibe::CellReach serves. `box`: of all areas and lines
+	static vibe::CellReach ReachOf(double limit, const vibe::Box &box);
 	~CellIndex();
 
 	size_t MemoryUsage() const;
@@ -67,7 +75,8 @@ public:
 	static constexpr size_t CHUNK_BYTES = (size_t(1) << 15) * vibe::CELL_UNIT_BYTES;
 	Pieces GetPieces() const;
 
-	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true
+	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true. With a
+	//! reach: hit(area, LOC_INTERIOR) for all that p is near
 	template <class HIT>
 	void Locate(const vibe::Vec2 &p, HIT &&hit) const;
 
@@ -108,6 +117,12 @@ private:
 	vibe::Location LocateAmong(const Partial *&partial, const vibe::Vec2 &reference, const vibe::Vec2 &p,
 	                           const Extent &path) const;
 
+	//! Likewise whether p is near the area or line: LOC_INTERIOR or LOC_EXTERIOR
+	vibe::Location FindAmong(const Partial *&partial, const vibe::Vec2 &reference, const vibe::Vec2 &p,
+	                         const Extent &path, const Extent &around) const;
+	//! Whether p is near one of the edges; `around`: extent of what can be near
+	bool IsNearAmong(const Partial *partial, const Partial *end, const vibe::Vec2 &p, const Extent &around) const;
+
 	//! Reports the areas of p's cell
 	template <class HIT>
 	void Answer(uint32_t word, const Grid &grid, const vibe::Vec2 &p, HIT &hit) const {
@@ -132,14 +147,17 @@ private:
 		}
 		const uint32_t column = grid.Column(p.x), row = grid.Row(p.y);
 		const vibe::Vec2 reference = grid.Reference(column, row);
-		Extent path {0, 0, 255, 255};
+		Extent path {0, 0, 255, 255}, around {0, 0, 255, 255};
 		if (list.partial_count >= PARTIALS_WITH_EXTENT) {
-			path = Frame(grid, column, row).Between(p, reference);
+			const Frame frame(grid, column, row);
+			path = frame.Between(p, reference);
+			around = reach.limit >= 0 ? frame.Of(reach.Around(p)) : around;
 		}
 		const Partial *end = partials + list.partial_count;
 		while (partials < end) {
 			const uint32_t area = partials->area;
-			const auto location = LocateAmong(partials, reference, p, path);
+			const auto location = reach.limit < 0 ? LocateAmong(partials, reference, p, path)
+			                                      : FindAmong(partials, reference, p, path, around);
 			if (location != vibe::LOC_EXTERIOR && hit(area, location)) {
 				return;
 			}
@@ -147,6 +165,7 @@ private:
 	}
 
 	vibe::Box box = vibe::Box::Empty();
+	vibe::CellReach reach = vibe::CellReach::None();
 	Grid top {};
 	std::unique_ptr<uint32_t[]> top_words;
 	std::unique_ptr<vibe::Vec2[]> vertices;

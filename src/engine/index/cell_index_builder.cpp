@@ -1,19 +1,12 @@
-//===----------------------------------------------------------------------===//
-// Builds a CellIndex. cell_edges.hpp finds the cells of each edge as items; these are sorted by cell, and each cell becomes
-// a word: nothing, an area that fills it, a list of areas and edges, or a finer grid. The status of the reference points
-// follows from left to right along a row of cells.
-//===----------------------------------------------------------------------===//
+#include "engine/index/cell_index_builder.hpp"
+
 #include "engine/index/cell_edges.hpp"
 #include "engine/index/cell_grid.hpp"
-#include "engine/index/cell_index.hpp"
-#include "engine/index/cell_items.hpp"
 #include "engine/index/tuning.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 namespace vibespatial {
 
@@ -24,90 +17,6 @@ using vibe::PassesBelow;
 using vibe::ShapeView;
 using vibe::Vec2;
 using Edge = vibe::CellEdge;
-
-class CellIndexBuilder {
-public:
-	CellIndexBuilder(const std::vector<const ShapeView *> &areas, size_t memory_limit, const Fineness &fineness,
-	                 Parallel &parallel)
-	    : areas(areas), memory_limit(memory_limit), fineness(fineness), parallel(parallel), index(new CellIndex()) {
-	}
-
-	//! Null when the memory limit is exceeded
-	std::unique_ptr<CellIndex> Build();
-
-private:
-	using Grid = CellIndex::Grid;
-	using Unit = CellIndex::Unit;
-
-	//! Memory of one thread for one level of grids
-	struct Level {
-		std::vector<Run> runs;
-		AreaSet start;
-		std::vector<RowFlip> flips;
-		ItemList items;
-		ItemList sorted;
-		std::vector<uint32_t> cell_begin;
-		AreaSet active;
-		std::vector<CellIndex::Partial> partials;
-		std::vector<uint32_t> full;
-	};
-	//! Memory of one thread, and its position in the pool
-	struct Worker {
-		std::vector<std::unique_ptr<Level>> levels;
-		Unit *at = nullptr;
-		uint32_t value = 0;
-		uint32_t left = 0;
-		std::vector<uint32_t> last_full; // the last list without edges, and its word
-		uint32_t last_full_word = 0;
-		CellIndex::Figures figures;
-
-		Level &LevelOf(uint32_t depth) {
-			while (levels.size() <= depth) {
-				levels.push_back(std::make_unique<Level>());
-			}
-			return *levels[depth];
-		}
-	};
-	//! A grid inside a cell with so many edges that all threads build it together
-	struct Shared {
-		Grid *grid;
-		Box region;
-		uint32_t depth;
-		uint32_t stuck;
-		double spread;
-		std::vector<Run> runs;
-		AreaSet start;
-		std::vector<RowFlip> flips;
-	};
-
-	void BuildStriped(const std::vector<Run> &runs, const Grid &grid, const Box &region, const AreaSet &start,
-	                  const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread);
-	void BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin, uint32_t row_end,
-	               const ItemSpan *spans, size_t span_count, const AreaSet &start, const std::vector<RowFlip> &flips,
-	               uint32_t depth, uint32_t stuck, double spread);
-	uint32_t Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
-	                const ItemSpan &items, const AreaSet &active, uint32_t depth, uint32_t stuck, double spread);
-	uint32_t WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame, const ItemSpan &items);
-	uint32_t WriteFull(Worker &worker, const std::vector<uint32_t> &full);
-
-	std::unique_ptr<Worker> TakeWorker();
-	void ReturnWorker(std::unique_ptr<Worker> worker);
-	//! Null once the memory limit is reached
-	Unit *Allocate(Worker &worker, size_t units, uint32_t &value);
-
-	const std::vector<const ShapeView *> &areas;
-	const size_t memory_limit;
-	const Fineness fineness;
-	Parallel &parallel;
-	std::unique_ptr<CellIndex> index;
-	Vec2 *vertices = nullptr;
-	size_t fixed_bytes = 0; // all but the pool
-
-	std::mutex lock;
-	std::vector<std::unique_ptr<Worker>> idle;
-	std::vector<std::unique_ptr<Shared>> shared;
-	std::atomic<bool> over_limit {false};
-};
 
 std::unique_ptr<CellIndexBuilder::Worker> CellIndexBuilder::TakeWorker() {
 	std::lock_guard<std::mutex> guard(lock);
@@ -177,12 +86,12 @@ uint32_t CellIndexBuilder::WriteFull(Worker &worker, const std::vector<uint32_t>
 }
 
 //! Writes a cell that has edges, and returns its word
-uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame,
-                                     const ItemSpan &items) {
+uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellIndex::Frame &frame, const ItemSpan &items,
+                                     const AreaSet &inside_areas, const std::vector<uint32_t> &near) {
 	auto &partials = level.partials;
 	partials.clear();
-	level.full.clear();
-	const auto &active = level.active.areas;
+	level.full = near;
+	const auto &active = inside_areas.areas;
 	size_t next_active = 0;
 	uint64_t edge_count = 0;
 	for (const Item *item = items.begin; item < items.end;) {
@@ -208,7 +117,7 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellInd
 		while (true) {
 			const uint32_t edges = std::min(end - begin, CellIndex::MAX_EDGES);
 			partials.push_back(CellIndex::Partial {begin, area, CellIndex::Extent {0, 0, 255, 255},
-			                                       static_cast<uint8_t>(edges), inside, false});
+			                                       static_cast<uint8_t>(edges), inside, false, IsLine(area)});
 			begin += edges;
 			if (begin == end) {
 				break;
@@ -249,15 +158,52 @@ uint32_t CellIndexBuilder::WriteCell(Worker &worker, Level &level, const CellInd
 	return value | uint32_t(CellIndex::LIST) << CellIndex::KIND_SHIFT;
 }
 
-//! Builds a grid inside a cell; 0 where that does not help. `region`: the part of the plane whose edges are all known.
-uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &region, uint32_t column, uint32_t row,
-                                  const ItemSpan &items, const AreaSet &active, uint32_t depth, uint32_t stuck,
-                                  double spread) {
-	if (depth >= MAX_DEPTH || stuck > MAX_STUCK) {
+//! The areas that contain the first reference point, and the rows where that changes on the way up; `from` is the reference
+//! point whose areas are there already
+void CellIndexBuilder::SetStart(Task &task, const Vec2 &from) const {
+	const Grid &grid = *task.grid;
+	const Vec2 first = grid.Reference(0, 0);
+	auto sides_of = [&](const Vec2 &v) { return (v.y > first.y) | (v.x > from.x) << 1 | (v.x > first.x) << 2; };
+	task.flips.clear();
+	for (auto &run : task.runs) {
+		if (run.is_line) {
+			continue;
+		}
+		int sides = sides_of(vertices[run.begin]);
+		for (uint32_t i = run.begin; i < run.begin + run.count; i++) {
+			const int before = sides;
+			sides = sides_of(vertices[i + 1]);
+			if (sides == before) {
+				continue; // most edges
+			}
+			const Edge edge {vertices[i], vertices[i + 1]};
+			if (Separates(edge, from, first)) {
+				task.start.Flip(run.area);
+			}
+			if ((edge.a.x > first.x) != (edge.b.x > first.x)) {
+				const double y = edge.a.y + (first.x - edge.a.x) / (edge.b.x - edge.a.x) * (edge.b.y - edge.a.y);
+				const double at_row = grid.last_row == 0 ? UNKNOWN : (y - grid.min_y) * grid.rows_per_y - 0.5;
+				const uint32_t beyond = FirstBeyond(
+				    at_row, grid.last_row, [&](uint32_t k) { return PassesBelow(edge, grid.Reference(0, k)); });
+				if (beyond > 0 && beyond <= grid.last_row) {
+					task.flips.push_back(RowFlip {beyond, run.area});
+				}
+			}
+		}
+	}
+	std::sort(task.flips.begin(), task.flips.end(),
+	          [](const RowFlip &left, const RowFlip &right) { return left.row < right.row; });
+}
+
+//! Builds a grid inside a cell; 0 where that does not help
+uint32_t CellIndexBuilder::Refine(Worker &worker, const Task &task, uint32_t column, uint32_t row,
+                                  const ItemSpan &items, const AreaSet &active, const std::vector<uint32_t> &near,
+                                  uint32_t stuck, double spread) {
+	if (task.depth >= MAX_DEPTH || stuck > MAX_STUCK) {
 		return 0;
 	}
-	// The extent of the edges inside the cell
-	Box cell = region;
+	const Grid &grid = *task.grid;
+	Box cell = task.region;
 	if (grid.last_column > 0) {
 		cell.min_x = std::max(cell.min_x, grid.min_x + (column - GRID_ROOM) * grid.width);
 		cell.max_x = std::min(cell.max_x, grid.min_x + (column + 1 + GRID_ROOM) * grid.width);
@@ -266,10 +212,12 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 		cell.min_y = std::max(cell.min_y, grid.min_y + (row - GRID_ROOM) * grid.height);
 		cell.max_y = std::min(cell.max_y, grid.min_y + (row + 1 + GRID_ROOM) * grid.height);
 	}
-	Level &level = worker.LevelOf(depth + 1);
-	auto &runs = level.runs;
+	Level &level = worker.LevelOf(task.depth + 1);
+	Task &inner = level.task;
+	auto &runs = inner.runs;
 	runs.clear();
-	Box content = Box::Empty();
+	// The grid covers the edges inside the cell, or with a reach all points of it
+	Box content = reach.limit < 0 ? Box::Empty() : cell;
 	double sum_x = 0, sum_y = 0, largest_x = 0, largest_y = 0;
 	size_t edge_count = 0;
 	for (const Item *item = items.begin; item < items.end; item++) {
@@ -277,7 +225,7 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 		if (count == 0) {
 			continue;
 		}
-		runs.push_back(Run {item->begin, count, item->area});
+		runs.push_back(Run {item->begin, count, item->area, IsLine(item->area)});
 		edge_count += count;
 		const Vec2 *vertex = vertices + item->begin;
 		Vec2 before;
@@ -296,10 +244,17 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 	if (content.IsEmpty()) {
 		return 0;
 	}
+	if (reach.limit >= 0) {
+		largest_x = std::max({largest_x + reach.outer, std::fabs(cell.min_x), std::fabs(cell.max_x)});
+		largest_y = std::max({largest_y + reach.outer, std::fabs(cell.min_y), std::fabs(cell.max_y)});
+	}
 	Grid finer {};
-	const EdgeSums sums {static_cast<double>(edge_count), sum_x, sum_y};
-	spread *= SetGrid(finer, content, Vec2 {largest_x, largest_y}, sums, fineness.inner_cells_per_edge,
-	                  fineness.entries_per_edge);
+	const EdgeSums sums {static_cast<double>(edge_count), sum_x, sum_y, reach.outer};
+	const double copies = SetGrid(finer, content, Vec2 {largest_x, largest_y}, sums, fineness.inner_cells_per_edge,
+	                              fineness.entries_per_edge);
+	if (reach.limit < 0) {
+		spread *= copies; // with a reach, most copies are dropped: BuildNearRows() counts those that stay
+	}
 	if ((finer.last_column == 0 && finer.last_row == 0) || spread > MAX_SPREAD) {
 		return 0;
 	}
@@ -313,69 +268,38 @@ uint32_t CellIndexBuilder::Refine(Worker &worker, const Grid &grid, const Box &r
 		return 0;
 	}
 	finer.words = reinterpret_cast<uint32_t *>(at + HEAD);
-	Grid *written = new (at) Grid(finer);
+	inner.grid = new (at) Grid(finer);
+	inner.region = content;
+	inner.depth = task.depth + 1;
+	inner.stuck = stuck;
+	inner.spread = spread;
 	worker.figures.grids++;
 	worker.figures.cells += cells;
-
-	// The areas that contain the first reference point, and the rows where that changes on the way up
-	level.start = active;
-	level.flips.clear();
-	const Vec2 from = grid.Reference(column, row), first = finer.Reference(0, 0);
-	auto sides_of = [&](const Vec2 &v) { return (v.y > first.y) | (v.x > from.x) << 1 | (v.x > first.x) << 2; };
-	for (auto &run : runs) {
-		int sides = sides_of(vertices[run.begin]);
-		for (uint32_t i = run.begin; i < run.begin + run.count; i++) {
-			const int before = sides;
-			sides = sides_of(vertices[i + 1]);
-			if (sides == before) {
-				continue; // most edges
-			}
-			const Edge edge {vertices[i], vertices[i + 1]};
-			if (Separates(edge, from, first)) {
-				level.start.Flip(run.area);
-			}
-			if ((edge.a.x > first.x) != (edge.b.x > first.x)) {
-				const double y = edge.a.y + (first.x - edge.a.x) / (edge.b.x - edge.a.x) * (edge.b.y - edge.a.y);
-				const double at_row = finer.last_row == 0 ? UNKNOWN : (y - finer.min_y) * finer.rows_per_y - 0.5;
-				const uint32_t beyond = FirstBeyond(
-				    at_row, finer.last_row, [&](uint32_t k) { return PassesBelow(edge, finer.Reference(0, k)); });
-				if (beyond > 0 && beyond <= finer.last_row) {
-					level.flips.push_back(RowFlip {beyond, run.area});
-				}
-			}
-		}
-	}
-	std::sort(level.flips.begin(), level.flips.end(),
-	          [](const RowFlip &left, const RowFlip &right) { return left.row < right.row; });
+	inner.start = active;
+	inner.near = near;
+	SetStart(inner, grid.Reference(column, row));
 
 	if (edge_count >= SHARED_EDGES) {
-		auto later = std::make_unique<Shared>(Shared {written, content, depth + 1, stuck, spread, std::move(runs),
-		                                              std::move(level.start), std::move(level.flips)});
+		auto later = std::make_unique<Task>(std::move(inner));
 		std::lock_guard<std::mutex> guard(lock);
 		shared.push_back(std::move(later));
 	} else {
 		level.items.count = 0;
 		for (auto &run : runs) {
-			AddItems(level.items, *written, run, vertices, false);
+			AddItems(level.items, *inner.grid, run, vertices, false, reach.outer);
 		}
 		const ItemSpan span {level.items.begin(), level.items.end()};
-		BuildRows(worker, *written, content, 0, finer.last_row + 1, &span, 1, level.start, level.flips, depth + 1,
-		          stuck, spread);
+		BuildRows(worker, inner, 0, finer.last_row + 1, &span, 1);
 	}
 	return value | uint32_t(CellIndex::GRID) << CellIndex::KIND_SHIFT;
 }
 
-//! Writes the words of some rows from their items. `start`: the areas that contain the first reference point of row 0; at
-//! depth 0, those that contain a point left of everything: none.
-void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &region, uint32_t row_begin,
-                                 uint32_t row_end, const ItemSpan *spans, size_t span_count, const AreaSet &start,
-                                 const std::vector<RowFlip> &flips, uint32_t depth, uint32_t stuck, double spread) {
-	Level &level = worker.LevelOf(depth);
+//! Sorts the items by cell, keeping the order of the edges, and returns the number of edges
+size_t CellIndexBuilder::SortItems(Level &level, const Grid &grid, uint32_t row_begin, uint32_t row_end,
+                                   const ItemSpan *spans, size_t span_count) {
 	const uint32_t columns = grid.last_column + 1;
 	const size_t cells = size_t(row_end - row_begin) * columns;
 	const uint32_t first_cell = row_begin * columns;
-
-	// Sorts the items by cell, keeping the order of the edges
 	auto &begin = level.cell_begin;
 	begin.assign(cells + 2, 0);
 	size_t item_count = 0, edge_count = 0;
@@ -397,19 +321,51 @@ void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &re
 			sorted[begin[item->cell - first_cell + 1]++] = *item;
 		}
 	}
+	return edge_count;
+}
 
-	AreaSet row_start = start;
+//! The edges in a cell; changes the areas that contain its reference point
+uint32_t CellIndexBuilder::CountEdges(const ItemSpan &items, AreaSet &active) {
+	uint32_t edges = 0;
+	for (const Item *item = items.begin; item < items.end;) {
+		const uint32_t area = item->area;
+		uint32_t sum = 0, flips_here = 0;
+		for (; item < items.end && item->area == area; item++) {
+			sum += item->Count();
+			flips_here ^= item->count;
+		}
+		edges += sum;
+		if (flips_here & Item::FLIP) {
+			active.Flip(area);
+		}
+	}
+	return edges;
+}
+
+//! Writes the words of some rows from their items
+void CellIndexBuilder::BuildRows(Worker &worker, const Task &task, uint32_t row_begin, uint32_t row_end,
+                                 const ItemSpan *spans, size_t span_count) {
+	const Grid &grid = *task.grid;
+	Level &level = worker.LevelOf(task.depth);
+	const size_t edge_count = SortItems(level, grid, row_begin, row_end, spans, span_count);
+	if (reach.limit >= 0) {
+		BuildNearRows(worker, task, row_begin, row_end, row_end - row_begin > grid.last_row);
+		return;
+	}
+	const uint32_t columns = grid.last_column + 1;
+	const Item *const sorted = level.sorted.begin();
+	AreaSet row_start = task.start;
 	size_t flip = 0;
 	for (uint32_t row = row_begin; row < row_end; row++) {
 		if (over_limit) {
 			return;
 		}
-		while (flip < flips.size() && flips[flip].row <= row) {
-			row_start.Flip(flips[flip++].area);
+		while (flip < task.flips.size() && task.flips[flip].row <= row) {
+			row_start.Flip(task.flips[flip++].area);
 		}
 		level.active = row_start;
 		uint32_t *word = grid.words + grid.CellOf(0, row);
-		const uint32_t *cell_begin = begin.data() + size_t(row - row_begin) * columns;
+		const uint32_t *cell_begin = level.cell_begin.data() + size_t(row - row_begin) * columns;
 		for (uint32_t column = 0; column < columns;) {
 			uint32_t next = column;
 			while (next < columns && cell_begin[next + 1] == cell_begin[next]) {
@@ -423,38 +379,95 @@ void CellIndexBuilder::BuildRows(Worker &worker, const Grid &grid, const Box &re
 				continue;
 			}
 			const ItemSpan items {sorted + cell_begin[column], sorted + cell_begin[column + 1]};
-			uint32_t edges = 0;
-			for (const Item *item = items.begin; item < items.end;) {
-				const uint32_t area = item->area;
-				uint32_t sum = 0, flips_here = 0;
-				for (; item < items.end && item->area == area; item++) {
-					sum += item->Count();
-					flips_here ^= item->count;
-				}
-				edges += sum;
-				if (flips_here & Item::FLIP) {
-					level.active.Flip(area);
-				}
-			}
+			const uint32_t edges = CountEdges(items, level.active);
 			uint32_t here = 0;
 			if (edges > fineness.edges_per_cell) {
 				const bool most = edges > edge_count / 4 * 3;
-				here = Refine(worker, grid, region, column, row, items, level.active, depth, stuck + most, spread);
+				here = Refine(worker, task, column, row, items, level.active, {}, task.stuck + most, task.spread);
 			}
 			if (here == 0) {
-				here = edges > 0 ? WriteCell(worker, level, CellIndex::Frame(grid, column, row), items)
-				                 : WriteFull(worker, level.active.areas);
+				here = edges > 0
+				           ? WriteCell(worker, level, CellIndex::Frame(grid, column, row), items, level.active, {})
+				           : WriteFull(worker, level.active.areas);
 			}
 			word[column++] = here;
 		}
 	}
 }
 
+//! The same with a reach, from the sorted items. `is_whole`: these are all rows of the grid
+void CellIndexBuilder::BuildNearRows(Worker &worker, const Task &task, uint32_t row_begin, uint32_t row_end,
+                                     bool is_whole) {
+	const Grid &grid = *task.grid;
+	Level &level = worker.LevelOf(task.depth);
+	const uint32_t columns = grid.last_column + 1;
+	const Item *const sorted = level.sorted.begin();
+	NearReader reader(grid, reach, vertices);
+	NearCell &here = level.here;
+	size_t kept_edges = 0;
+	level.kept.count = 0;
+	level.crowded.clear();
+	AreaSet row_start = task.start;
+	size_t flip = 0;
+	for (uint32_t row = row_begin; row < row_end; row++) {
+		if (over_limit) {
+			return;
+		}
+		while (flip < task.flips.size() && task.flips[flip].row <= row) {
+			row_start.Flip(task.flips[flip++].area);
+		}
+		level.active = row_start;
+		uint32_t *word = grid.words + grid.CellOf(0, row);
+		const uint32_t *cell_begin = level.cell_begin.data() + size_t(row - row_begin) * columns;
+		for (uint32_t column = 0; column < columns; column++) {
+			const ItemSpan items {sorted + cell_begin[column], sorted + cell_begin[column + 1]};
+			CountEdges(items, level.active);
+			const size_t begin = level.kept.count;
+			reader.Read(column, row, items, level.active, here, level.kept);
+			here.near.insert(here.near.end(), task.near.begin(), task.near.end());
+			kept_edges += here.edges;
+			if (here.edges > fineness.edges_per_cell) {
+				level.crowded.push_back(Crowded {here, column, row, begin, level.kept.count});
+				continue;
+			}
+			if (here.edges > 0) {
+				const ItemSpan kept {level.kept.begin() + begin, level.kept.end()};
+				word[column] =
+				    WriteCell(worker, level, CellIndex::Frame(grid, column, row), kept, here.inside, here.near);
+			} else {
+				auto &full = here.near;
+				full.insert(full.end(), here.inside.areas.begin(), here.inside.areas.end());
+				std::sort(full.begin(), full.end());
+				word[column] = WriteFull(worker, full);
+				worker.figures.full_cells += word[column] != 0;
+			}
+			level.kept.count = begin;
+		}
+	}
+
+	size_t edges = 0;
+	for (auto &run : task.runs) {
+		edges += run.count;
+	}
+	const double copies = static_cast<double>(kept_edges) / static_cast<double>(std::max<size_t>(1, edges));
+	const double spread = task.spread * (is_whole ? std::max(1.0, copies) : NEAR_STRIPED_SPREAD);
+	for (auto &crowded : level.crowded) {
+		const ItemSpan kept {level.kept.begin() + crowded.begin, level.kept.begin() + crowded.end};
+		const bool most = crowded.cell.edges > edges / 4 * 3;
+		uint32_t word = Refine(worker, task, crowded.column, crowded.row, kept, crowded.cell.inside, crowded.cell.near,
+		                       task.stuck + most, spread);
+		if (word == 0) {
+			word = WriteCell(worker, level, CellIndex::Frame(grid, crowded.column, crowded.row), kept,
+			                 crowded.cell.inside, crowded.cell.near);
+		}
+		grid.words[grid.CellOf(crowded.column, crowded.row)] = word;
+	}
+}
+
 //! Builds a grid with all threads: first the items of each chunk of edges, then the words of each stripe of rows
-void CellIndexBuilder::BuildStriped(const std::vector<Run> &runs, const Grid &grid, const Box &region,
-                                    const AreaSet &start, const std::vector<RowFlip> &flips, uint32_t depth,
-                                    uint32_t stuck, double spread) {
-	const ChunkedRuns source(runs);
+void CellIndexBuilder::BuildStriped(const Task &task) {
+	const Grid &grid = *task.grid;
+	const ChunkedRuns source(task.runs);
 	const size_t rows = size_t(grid.last_row) + 1;
 	const size_t wanted = std::min({rows, MAX_STRIPES, source.Edges() / STRIPE_EDGES + 1});
 	uint32_t shift = 0; // a stripe has 2^shift rows
@@ -470,9 +483,10 @@ void CellIndexBuilder::BuildStriped(const std::vector<Run> &runs, const Grid &gr
 	const double rows_per_cell = 1.0 / (static_cast<double>(grid.last_column) + 1);
 	parallel.For(chunks.size(), [&](size_t number) {
 		auto worker = TakeWorker();
-		ItemList &list = worker->LevelOf(depth).items;
+		ItemList &list = worker->LevelOf(task.depth).items;
 		list.count = 0;
-		source.Visit(number, [&](size_t, const Run &run) { AddItems(list, grid, run, vertices, depth == 0); });
+		source.Visit(
+		    number, [&](size_t, const Run &run) { AddItems(list, grid, run, vertices, task.depth == 0, reach.outer); });
 		auto &chunk = chunks[number];
 		auto &begin = chunk.stripe_begin;
 		begin.assign(stripes + 2, 0);
@@ -508,8 +522,7 @@ void CellIndexBuilder::BuildStriped(const std::vector<Run> &runs, const Grid &gr
 		}
 		const uint32_t row_begin = static_cast<uint32_t>(stripe << shift);
 		const uint32_t row_end = static_cast<uint32_t>(std::min(rows, (stripe + 1) << shift));
-		BuildRows(*worker, grid, region, row_begin, row_end, spans.data(), spans.size(), start, flips, depth, stuck,
-		          spread);
+		BuildRows(*worker, task, row_begin, row_end, spans.data(), spans.size());
 		ReturnWorker(std::move(worker));
 	});
 }
@@ -517,10 +530,14 @@ void CellIndexBuilder::BuildStriped(const std::vector<Run> &runs, const Grid &gr
 std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	auto &figures = index->figures;
 	for (auto area : areas) {
-		if (area && area->AreaVertexEnd() > 0) {
+		if (area && VerticesOf(*area) > 0) {
 			index->box.Add(area->box);
 			figures.areas++;
 		}
+	}
+	index->reach = reach;
+	if (!index->box.IsEmpty() && reach.limit >= 0) {
+		index->box = Grow(index->box, reach.limit);
 	}
 	const Box &box = index->box;
 	if (box.IsEmpty()) {
@@ -530,7 +547,8 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	}
 
 	// Copies all vertices into one array; each ring is a run of edges
-	std::vector<Run> runs;
+	Task task {};
+	auto &runs = task.runs;
 	std::vector<uint32_t> first_vertex(areas.size());
 	uint32_t vertex_count = 0;
 	for (size_t i = 0; i < areas.size(); i++) {
@@ -538,11 +556,13 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 		if (!areas[i]) {
 			continue;
 		}
-		for (uint32_t r = 0; r < areas[i]->ring_count && areas[i]->rings[r].is_area; r++) {
+		const auto number = static_cast<uint32_t>(i);
+		const bool is_line = IsLine(number);
+		for (uint32_t r = 0; r < areas[i]->ring_count && areas[i]->rings[r].is_area != is_line; r++) {
 			const auto &ring = areas[i]->rings[r];
-			runs.push_back(Run {vertex_count + ring.begin, ring.end - ring.begin - 1, static_cast<uint32_t>(i)});
+			runs.push_back(Run {vertex_count + ring.begin, ring.end - ring.begin - 1, number, is_line});
 		}
-		vertex_count += areas[i]->AreaVertexEnd();
+		vertex_count += VerticesOf(*areas[i]);
 	}
 	fixed_bytes = vertex_count * sizeof(Vec2);
 	if (fixed_bytes > memory_limit) {
@@ -585,8 +605,8 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	Grid &grid = index->top;
 	const Vec2 largest {std::max(std::fabs(box.min_x), std::fabs(box.max_x)),
 	                    std::max(std::fabs(box.min_y), std::fabs(box.max_y))};
-	const EdgeSums sums {static_cast<double>(figures.edges), all.x, all.y};
-	const double spread = SetGrid(grid, box, largest, sums, fineness.cells_per_edge, fineness.entries_per_edge);
+	const EdgeSums sums {static_cast<double>(figures.edges), all.x, all.y, reach.outer};
+	task.spread = SetGrid(grid, box, largest, sums, fineness.cells_per_edge, fineness.entries_per_edge);
 	const size_t cells = size_t(grid.last_column + 1) * (grid.last_row + 1);
 	fixed_bytes += cells * sizeof(uint32_t);
 	if (fixed_bytes > memory_limit) {
@@ -597,12 +617,16 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	figures.grids = 1;
 	figures.cells = cells;
 
-	BuildStriped(runs, grid, box, AreaSet(), {}, 0, 0, spread);
+	task.grid = &grid;
+	task.region = box;
+	if (reach.limit >= 0) {
+		task.spread = 1;
+	}
+	BuildStriped(task);
 	while (!shared.empty() && !over_limit) {
 		const auto next = std::move(shared.back());
 		shared.pop_back();
-		BuildStriped(next->runs, *next->grid, next->region, next->start, next->flips, next->depth, next->stuck,
-		             next->spread);
+		BuildStriped(*next);
 	}
 	if (over_limit) {
 		return nullptr;
@@ -619,20 +643,21 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 }
 
 std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *> &areas, size_t memory_limit,
-                                            Parallel &parallel, uint64_t expected_points) {
+                                            Parallel &parallel, uint64_t expected_points,
+                                            const vibe::CellReach &reach) {
 	if (areas.size() > MAX_VALUE) {
 		return nullptr;
 	}
 	uint64_t vertices = 0;
 	for (auto area : areas) {
-		vertices += area ? area->AreaVertexEnd() : 0;
+		vertices += area ? CellIndexBuilder::VerticesOf(*area) : 0;
 	}
 	if (vertices > INT32_MAX) {
 		return nullptr; // edge numbers have 31 bits
 	}
 	Fineness fineness = FinenessFor(static_cast<double>(vertices), static_cast<double>(expected_points));
 	for (int attempt = 0; attempt < 3; attempt++) {
-		auto index = CellIndexBuilder(areas, memory_limit, fineness, parallel).Build();
+		auto index = CellIndexBuilder(areas, memory_limit, fineness, reach, parallel).Build();
 		if (index) {
 			return index;
 		}

@@ -42,6 +42,7 @@ struct Run {
 	uint32_t begin;
 	uint32_t count;
 	uint32_t area;
+	bool is_line; // of a line, which has no inside
 };
 
 //! What edges of one area do to a cell: a run of them is registered in it, or the status of the area changes at its reference
@@ -115,7 +116,7 @@ public:
 			const uint32_t skip = static_cast<uint32_t>(std::max(from, begin[i]) - begin[i]);
 			const uint32_t end = static_cast<uint32_t>(std::min(to, begin[i + 1]) - begin[i]);
 			if (skip < end) {
-				use(i, Run {runs[i].begin + skip, end - skip, runs[i].area});
+				use(i, Run {runs[i].begin + skip, end - skip, runs[i].area, runs[i].is_line});
 			}
 		}
 	}

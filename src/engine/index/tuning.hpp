@@ -40,6 +40,13 @@ constexpr uint32_t MAX_STUCK = 2;
 //! Copies of an edge over all levels, at most: long edges that cross each other everywhere never become few. Estimate.
 constexpr double MAX_SPREAD = 32;
 
+// Cells of what is near (cell_reach.hpp): an edge is in all cells within reach of it.
+//! Cells that an average edge may be in: a reach of many cells makes the cells coarser, and leaves the fine ones to the grids
+//! inside. Estimate.
+constexpr double NEAR_ENTRIES = 16;
+//! What a grid that is built in stripes counts for in MAX_SPREAD, at most. Estimate.
+constexpr double NEAR_STRIPED_SPREAD = 4;
+
 // Building in parallel: balance of threads against overhead. Estimates.
 constexpr uint32_t CHUNK_EDGES = 16384;
 constexpr uint32_t STRIPE_EDGES = 4096;

@@ -27,6 +27,11 @@ bool IsArea(const JoinRow &row) {
 	return type == vibe::WKB_POLYGON || type == vibe::WKB_MULTIPOLYGON;
 }
 
+bool IsLine(const JoinRow &row) {
+	const uint32_t type = vibe::WkbTypeOf(vibe::LoadCount(row.data + 1));
+	return type == vibe::WKB_LINESTRING || type == vibe::WKB_MULTILINESTRING;
+}
+
 size_t ShapeBytes(const ShapeView &view) {
 	return sizeof(Shape) + view.vertex_count * (2 * sizeof(double) + sizeof(uint32_t) + 3) +
 	       view.ring_count * sizeof(vibe::ShapeRing) + view.point_count * sizeof(Vec2) + 256;
@@ -53,6 +58,12 @@ JoinIndex::JoinIndex(JoinCondition condition_p, JoinRows rows_p, std::vector<dou
 			uses_boxes |= term.kind == JoinTerm::BOXES;
 			empty_is_near |= term.kind == JoinTerm::DISTANCE && term.empty_is_near;
 		}
+	}
+	if (condition.any_of.size() == 1 && condition.any_of[0].kind == JoinTerm::DISTANCE &&
+	    condition.limit_from == JoinLimit::CONSTANT) {
+		only_distance = true;
+		// What the cells find near
+		answers.point_probes[vibe::LOC_INTERIOR] = true;
 	}
 	only_boxes = condition.any_of.size() == 1 && uses_boxes;
 }
@@ -81,6 +92,7 @@ void JoinIndex::ReadRows(UninitializedVector<Box> &boxes, Parallel &parallel) {
 		Box bounds = Box::Empty();
 		bool all_points = true;
 		uint64_t area_vertices = 0;
+		uint64_t line_vertices = 0;
 	};
 	const size_t rows_per_step = std::min(std::max(count / STEPS, MIN_ROWS_PER_STEP), MAX_ROWS_PER_STEP);
 	size_t steps = (count + rows_per_step - 1) / rows_per_step;
@@ -120,6 +132,8 @@ void JoinIndex::ReadRows(UninitializedVector<Box> &boxes, Parallel &parallel) {
 				share.all_points = false;
 				if (IsArea(row)) {
 					share.area_vertices += reader.vertices;
+				} else if (IsLine(row)) {
+					share.line_vertices += reader.vertices;
 				}
 			}
 			if (grow > 0) {
@@ -141,6 +155,7 @@ void JoinIndex::ReadRows(UninitializedVector<Box> &boxes, Parallel &parallel) {
 	for (auto &share : shares) {
 		all_points &= share.all_points;
 		area_vertices += share.area_vertices;
+		line_vertices += share.line_vertices;
 		bounds.Add(share.bounds);
 		empties.insert(empties.end(), share.empties.begin(), share.empties.end());
 		boxes.insert(boxes.end(), share.parts.begin(), share.parts.end());
@@ -223,10 +238,12 @@ void JoinIndex::Build(Parallel &parallel) {
 			slot.store(nullptr, std::memory_order_relaxed);
 		}
 	}
-	if (!only_relate || area_vertices == 0 || shapes.empty()) {
-		cells_refused = true;
-		polygons_refused = true;
+	if (only_distance && area_vertices + line_vertices > 0 && !shapes.empty() && !EmptyRowsMatter()) {
+		reach = CellIndex::ReachOf(condition.Effective(condition.limit), bounds);
 	}
+	const bool for_areas = only_relate && area_vertices > 0 && !shapes.empty();
+	polygons_refused = !for_areas;
+	cells_refused = !for_areas && reach.limit < 0;
 }
 
 const BoxTree &JoinIndex::Tree() {
@@ -280,6 +297,7 @@ const CellIndex *JoinIndex::Cells() {
 	}
 	double points = static_cast<double>(points_seen), spent = static_cast<double>(nanoseconds_spent);
 	double ahead = std::max(0.0, static_cast<double>(expected_points) - points);
+	spent -= points * NEAR_COST_PER_SPAN * CellsWithinReach();
 	return CellsFrom(points > 0 ? spent * (1 + ahead / points) : 0);
 }
 
@@ -294,7 +312,10 @@ const CellIndex *JoinIndex::CellsFrom(double cost_without) {
 	if (cells_refused.load(std::memory_order_relaxed)) {
 		return nullptr;
 	}
-	if (cost_without < CELL_COST_PER_VERTEX * static_cast<double>(area_vertices)) {
+	const bool near = reach.limit >= 0;
+	const double cost_per_vertex =
+	    near ? NEAR_CELL_COST_PER_VERTEX + NEAR_COST_PER_SPAN * CellsWithinReach() : CELL_COST_PER_VERTEX;
+	if (cost_without < cost_per_vertex * static_cast<double>(area_vertices + (near ? line_vertices : 0))) {
 		return nullptr;
 	}
 	cell_work->Run([this](Parallel &parallel) {
@@ -306,9 +327,24 @@ const CellIndex *JoinIndex::CellsFrom(double cost_without) {
 	return ready_cells.load(std::memory_order_acquire);
 }
 
+double JoinIndex::CellsWithinReach() const {
+	if (reach.limit < 0) {
+		return 0;
+	}
+	const double width = 2 * reach.outer;
+	const double area = std::max(bounds.max_x - bounds.min_x, width) * std::max(bounds.max_y - bounds.min_y, width);
+	const auto cells_there =
+	    cell_tuning::FINEST.cells_per_edge * static_cast<double>(std::max<uint64_t>(1, area_vertices + line_vertices));
+	return area > 0 ? width / std::sqrt(area / cells_there) : 0;
+}
+
 double JoinIndex::TestCost() const {
-	return TREE_COST_PER_TEST + TEST_COST_PER_VERTEX * static_cast<double>(area_vertices) /
-	                                static_cast<double>(std::max<size_t>(1, rows.size()));
+	const auto count = static_cast<double>(std::max<size_t>(1, rows.size()));
+	const double of_areas = TEST_COST_PER_VERTEX * static_cast<double>(area_vertices) / count;
+	if (reach.limit >= 0) {
+		return NEAR_COST_PER_TEST + of_areas + NEAR_COST_PER_LINE_VERTEX * static_cast<double>(line_vertices) / count;
+	}
+	return TREE_COST_PER_TEST + of_areas;
 }
 
 double JoinIndex::PointCost() const {
@@ -375,7 +411,7 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 				small_bytes += ShapeBytes(small[i]->View());
 			}
 			auto &view = small[i] ? small[i]->View() : KeepShape(static_cast<uint32_t>(i));
-			if (IsSingleArea(view)) {
+			if (IsSingleArea(view) || (reach.limit >= 0 && IsOnlyLines(view))) {
 				areas[i] = &view;
 			} else if (view.dimension >= 0) {
 				other_boxes[i] = view.box;
@@ -387,7 +423,7 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 		// Many points without cells mean that the estimate was too low
 		const uint64_t points =
 		    expected_points > 0 ? std::max<uint64_t>(expected_points, EXPECTED_PER_SEEN * points_seen) : 0;
-		cells = CellIndex::Build(areas, cell_memory - shape_bytes - small_bytes, parallel, points);
+		cells = CellIndex::Build(areas, cell_memory - shape_bytes - small_bytes, parallel, points, reach);
 	}
 	if (cells && has_others) {
 		others = std::make_unique<BoxTree>(other_boxes.data(), other_boxes.size(), parallel);

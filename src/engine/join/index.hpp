@@ -3,7 +3,8 @@
 //
 // The build side of a spatial join: its rows and the indexes over them. A tree of boxes serves all conditions; points
 // against areas are answered by cells (engine/index/cell_index.hpp) or the polygon scan (engine/index/polygon_scan.hpp),
-// which are built when they pay. engine/join/probe.hpp finds the pairs.
+// and points at most a constant distance from areas or lines by cells, all of which are built when they pay.
+// engine/join/probe.hpp finds the pairs.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -88,6 +89,10 @@ public:
 	const JoinCondition &Condition() const {
 		return condition;
 	}
+	//! The limit that the content of the cells depends on; negative where it does not
+	double CellLimit() const {
+		return reach.limit;
+	}
 
 	const vibe::Box &Bounds() const {
 		return bounds;
@@ -116,6 +121,9 @@ private:
 	static bool IsSingleArea(const vibe::ShapeView &view) {
 		return view.element_count == 1 && !view.mixed && view.dimension == 2;
 	}
+	static bool IsOnlyLines(const vibe::ShapeView &view) {
+		return view.element_count == 0 && !view.mixed && view.dimension == 1;
+	}
 	const vibe::ShapeView *CachedShape(uint32_t row) const;
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	//! Whether the shape of the row has been built before; remembers the first time
@@ -129,6 +137,8 @@ private:
 	bool PolygonScanPays(uint64_t vertices, double point_cost) const;
 	//! Approximate nanoseconds of a test of a point against a candidate of the tree, and of a point with the current index
 	double TestCost() const;
+	//! About how many cells the reach of a point spans, where they are as fine as can be; 0 without a reach
+	double CellsWithinReach() const;
 	double PointCost() const;
 	//! Fill `boxes` with the boxes of all rows, followed by those of the parts of rows that have several
 	void ReadRows(UninitializedVector<vibe::Box> &boxes, Parallel &parallel);
@@ -140,6 +150,10 @@ private:
 	Answers answers;
 	bool only_boxes = false;
 	bool only_relate = true;
+	//! One distance, and the same limit for all rows
+	bool only_distance = false;
+	//! Where points are looked up in cells by distance
+	vibe::CellReach reach = vibe::CellReach::None();
 	bool uses_boxes = false;
 	bool empty_equals_empty = false;
 	bool empty_is_near = false;
@@ -160,6 +174,7 @@ private:
 	//! Rows that are EMPTY (not NULL)
 	std::vector<uint32_t> empties;
 	uint64_t area_vertices = 0;
+	uint64_t line_vertices = 0;
 
 	//! For each row: null, &asked_once (built once and not kept), or the cached shape
 	mutable std::vector<std::atomic<Shape *>> shapes;
@@ -167,7 +182,7 @@ private:
 	mutable std::atomic<size_t> shape_bytes {0};
 
 	std::unique_ptr<CellIndex> cells;
-	//! Tree of the rows that are not in the cells, as they are no areas; null if there are none
+	//! Tree of the rows that are not in the cells, as they are no areas (or lines); null if there are none
 	std::unique_ptr<BoxTree> others;
 	std::atomic<const CellIndex *> ready_cells {nullptr};
 	std::atomic<bool> cells_refused {false};

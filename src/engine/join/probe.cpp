@@ -292,7 +292,11 @@ void JoinProbe::FindCandidates(size_t current) {
 		work++;
 		if (index.others) {
 			size_t from = candidates.size();
-			index.others->Visit(Box {xs[current], ys[current], xs[current], ys[current]}, [&](uint32_t item) {
+			Box around {xs[current], ys[current], xs[current], ys[current]};
+			if (index.reach.limit > 0) {
+				around = Grow(around, index.reach.limit);
+			}
+			index.others->Visit(around, [&](uint32_t item) {
 				candidates.push_back(item);
 				return false;
 			});

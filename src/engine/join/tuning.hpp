@@ -32,6 +32,13 @@ constexpr size_t MAX_PARTS = 16384;
 // The cost model that decides when an index pays, in nanoseconds: decisions/0004-cells-when-they-pay.md.
 //! Building the cells, per vertex of the areas. Measured there: 50 to 200.
 constexpr double CELL_COST_PER_VERTEX = 60;
+//! Building the cells of what is near, per vertex of the areas and lines. Measured there: 160 to 190 while the reach is less
+//! than a cell. For each cell that it spans, building costs this much more per vertex, and looking up per point.
+constexpr double NEAR_CELL_COST_PER_VERTEX = 180;
+constexpr double NEAR_COST_PER_SPAN = 60;
+//! Measuring the distance to a candidate of the tree: a constant part, and a part per vertex of an average line. Measured there.
+constexpr double NEAR_COST_PER_TEST = 250;
+constexpr double NEAR_COST_PER_LINE_VERTEX = 1;
 //! A query of the tree with a point. Measured there.
 constexpr double TREE_COST_PER_POINT = 40;
 //! Testing a point against a candidate area: a constant part, and a part per vertex of an average area. Measured there.

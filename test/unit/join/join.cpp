@@ -9,6 +9,7 @@
 #include "vibe/distance.h"
 #include "wkt_rows.hpp"
 
+#include <cmath>
 #include <random>
 #include <set>
 
@@ -88,7 +89,9 @@ std::set<Pair> AllPairs(const JoinCondition &condition, const Rows &probe, const
 			for (auto &term : condition.any_of) {
 				bool empty = a.View().dimension < 0 || b.View().dimension < 0;
 				double distance = empty ? 0 : vibe::ShapeDistance(a.View(), b.View(), -1);
-				bool near = condition.strict ? distance < limit : distance <= limit;
+				bool near = std::isnan(limit)  ? condition.compared
+				            : condition.strict ? distance < limit
+				                               : distance <= limit;
 				bool holds = term.kind == JoinTerm::RELATE  ? Evaluate(term.predicate, a.View(), b.View(), scratch)
 				             : term.kind == JoinTerm::BOXES ? a.View().box.Intersects(b.View().box)
 				                                            : near && (!empty || term.empty_is_near);
@@ -226,6 +229,25 @@ TEST_CASE("Points that are worth cells find the same pairs in them", "[join]") {
 			JoinCondition condition;
 			condition.any_of = {Relating(predicate)};
 			join.Check(condition);
+		}
+		CHECK(join.found_by_cells);
+	}
+}
+
+TEST_CASE("Points find areas and lines that are near in cells", "[join]") {
+	for (uint32_t seed = 60; seed < 64; seed++) {
+		Join join(seed, true, false);
+		join.expected_points = 1000000000;
+		for (const double limit : {0.0, 0.5, 2.0, 1000.0, 1e300, double(NAN), double(INFINITY), -1.0}) {
+			for (bool compared : {false, true}) {
+				JoinCondition condition;
+				condition.limit_from = JoinLimit::CONSTANT;
+				condition.limit = limit;
+				condition.compared = compared;
+				condition.strict = compared && seed % 2 == 0;
+				condition.any_of = {JoinTerm {JoinTerm::DISTANCE, vibe::PREDICATE_INTERSECTS, compared}};
+				join.Check(condition, limit >= 0 && (limit > 0 || !condition.strict));
+			}
 		}
 		CHECK(join.found_by_cells);
 	}

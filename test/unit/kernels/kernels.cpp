@@ -709,6 +709,70 @@ TEST_CASE("kernels: the cells of a device are those of the CPU", "[kernels]") {
 	CHECK(boundary > 300);
 }
 
+TEST_CASE("kernels: what cells of a device find near is what the CPU measures", "[kernels]") {
+	Serial serial;
+	Zoo zoo(14, 300);
+	std::vector<const vibe::ShapeView *> areas(zoo.views.size());
+	vibe::Box bounds = vibe::Box::Empty();
+	size_t lines = 0;
+	for (size_t i = 0; i < areas.size(); i++) {
+		const auto &view = zoo.views[i];
+		const bool is_line = view.element_count == 0 && !view.mixed && view.dimension == 1;
+		areas[i] = is_line || (view.element_count == 1 && !view.mixed && view.dimension == 2) ? &view : nullptr;
+		bounds.Add(areas[i] ? view.box : vibe::Box::Empty());
+		lines += is_line;
+	}
+	CHECK(lines > 10);
+	PointColumns columns(zoo.random, 2000);
+	std::vector<vibe::Vec2> points;
+	for (auto i : columns.Ids()) {
+		points.push_back(columns.At(i));
+	}
+	points.push_back(vibe::Vec2 {NAN, NAN});
+	const auto count = static_cast<uint32_t>(points.size());
+	constexpr vibe::u32 ANSWERS = 1u << vibe::LOC_INTERIOR, ZERO = 0;
+	for (const double limit : {0.0, 0.25, 1.0, 30.0}) {
+		const auto index = CellIndex::Build(areas, SIZE_MAX, serial, 0, CellIndex::ReachOf(limit, bounds));
+		REQUIRE(index);
+		const auto pieces = index->GetPieces();
+		std::vector<uint8_t> pool;
+		for (const auto *chunk : pieces.chunks) {
+			const auto *bytes = static_cast<const uint8_t *>(chunk);
+			pool.insert(pool.end(), bytes, bytes + CellIndex::CHUNK_BYTES);
+		}
+		auto view = pieces.view;
+		view.top_words = pieces.top_words;
+		view.pool = pool.data();
+		view.vertices = pieces.vertices;
+		REQUIRE(view.reach.limit == limit);
+		std::set<std::pair<vibe::u32, vibe::u32>> expected, all;
+		std::vector<vibe::u32> expected_counts(areas.size()), counts(areas.size());
+		std::vector<vibe::u8> expected_found(count), found(count, 9);
+		for (uint32_t i = 0; i + 1 < count; i++) {
+			const auto point = vibe::ShapeOfPoint(&points[i], &ZERO);
+			for (uint32_t area = 0; area < areas.size(); area++) {
+				if (areas[area] && vibe::ShapeDistance(point, *areas[area], limit) <= limit) {
+					expected.emplace(i, area);
+					expected_counts[area]++;
+					expected_found[i] = 1;
+				}
+			}
+		}
+		DevicePairs pairs(expected.size() + 10);
+		Launch(point_near_cells_unit::near_pairs, count, true, view, points.data(), count, ANSWERS, pairs.list);
+		Launch(point_near_cells_unit::near_found, count, false, view, points.data(), count, ANSWERS, found.data());
+		Launch(point_near_cells_unit::near_counts, count, false, view, points.data(), count, ANSWERS, counts.data());
+		for (size_t i = 0; i < pairs.list.Count(); i++) {
+			all.emplace(pairs.left[i], pairs.right[i]);
+		}
+		CHECK(pairs.total == expected.size());
+		CHECK(all == expected);
+		CHECK(counts == expected_counts);
+		CHECK(found == expected_found);
+		CHECK(expected.size() > 300);
+	}
+}
+
 TEST_CASE("kernels: relations of shapes are the CPU's, or open", "[kernels]") {
 	Zoo zoo(8, 120);
 	const auto all = zoo.Ids([](size_t) { return true; });

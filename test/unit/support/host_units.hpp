@@ -11,6 +11,7 @@
 // What the units include, outside of their namespaces
 #include "vibe/arena.h"
 #include "vibe/box_node.h"
+#include "vibe/cell_hits.h"
 #include "vibe/cells.h"
 #include "vibe/curve.h"
 #include "vibe/distance.h"
@@ -53,6 +54,9 @@ namespace point_distance_unit {
 }
 namespace point_in_polygon_unit {
 #include "kernels/point_in_polygon.cu"
+}
+namespace point_near_cells_unit {
+#include "kernels/point_near_cells.cu"
 }
 namespace polygon_predicates_unit {
 #include "kernels/polygon_predicates.cu"

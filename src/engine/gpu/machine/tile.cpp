@@ -37,6 +37,8 @@ uint32_t AnswersOf(const JoinCondition &condition) {
 			for (auto location : {vibe::LOC_INTERIOR, vibe::LOC_BOUNDARY}) {
 				answers |= PointInArea(term.predicate, true).answer[location] ? 1u << location : 0;
 			}
+		} else if (term.kind == JoinTerm::DISTANCE) {
+			answers |= 1u << vibe::LOC_INTERIOR; // what cells with a reach say of all that is near
 		}
 	}
 	return answers;
@@ -162,15 +164,17 @@ private:
 		kept = List("join pairs", pairs ? kept_capacity : 1, &head->kept, false);
 		open = List("join open pairs", open_capacity, &head->open, false);
 		if (input.use_cells) {
+			const bool near = build.cells.reach.limit >= 0;
+			const char *unit = near ? "point_near_cells" : "point_in_polygon";
 			if (pairs) {
-				machine.Launch("point_in_polygon", "cell_pairs", count, build.cells, probe.points, count, answers,
-				               kept);
+				machine.Launch(unit, near ? "near_pairs" : "cell_pairs", count, build.cells, probe.points, count,
+				               answers, kept);
 			} else if (counts) {
-				machine.Launch("point_in_polygon", "cell_counts", count, build.cells, probe.points, count, answers,
-				               counts);
+				machine.Launch(unit, near ? "near_counts" : "cell_counts", count, build.cells, probe.points, count,
+				               answers, counts);
 			} else {
-				machine.Launch("point_in_polygon", "cell_found", count, build.cells, probe.points, count, answers,
-				               found);
+				machine.Launch(unit, near ? "near_found" : "cell_found", count, build.cells, probe.points, count,
+				               answers, found);
 			}
 		} else {
 			const auto candidates = List("join candidates", candidate_capacity, &head->candidates, true);

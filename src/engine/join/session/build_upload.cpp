@@ -60,6 +60,7 @@ BuildKey BuildUpload::HashContent(const GpuRows &rows, Parallel &parallel) {
 		all.Add(uint64_t(term.kind) | uint64_t(term.predicate) << 8 | uint64_t(term.empty_is_near) << 16);
 	}
 	all.Add(uint64_t(condition.limit_from) | uint64_t(condition.compared) << 8 | uint64_t(condition.strict) << 9);
+	all.Add(index.CellLimit());
 	return all.Key();
 }
 
