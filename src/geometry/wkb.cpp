@@ -158,6 +158,12 @@ bool ReadWkbPoint(const uint8_t *data, size_t size, double &x, double &y) {
 }
 
 uint64_t WkbBounds(const uint8_t *data, size_t size, vibe::Box &box) {
+	if (IsPlainPoint(data, size)) {
+		const auto x = LoadDouble(data + vibe::WKB_HEADER_BYTES);
+		const auto y = LoadDouble(data + vibe::WKB_HEADER_BYTES + sizeof(double));
+		box = vibe::Box {x, y, x, y};
+		return 1;
+	}
 	BoundsVisitor visitor;
 	VisitWkb(data, size, visitor);
 	box = vibe::Box {visitor.range.min[0], visitor.range.min[1], visitor.range.max[0], visitor.range.max[1]};

@@ -38,6 +38,17 @@ struct WkbHeader {
 };
 WkbHeader ReadWkbHeader(const uint8_t *data, size_t size);
 
+//! Bytes of a POINT in XY
+constexpr size_t WKB_POINT_SIZE = vibe::WKB_HEADER_BYTES + 2 * sizeof(double);
+
+//! Whether the bytes are exactly a POINT in XY that is not EMPTY, which most points of a column are: one look instead of a walk
+inline bool IsPlainPoint(const uint8_t *data, size_t size) {
+	// Both NaN: EMPTY. One alone is left to the walk, too.
+	return size == WKB_POINT_SIZE && data[0] == 1 && vibe::LoadCount(data + 1) == vibe::WKB_POINT &&
+	       !vibe::IsNan(LoadDouble(data + vibe::WKB_HEADER_BYTES)) &&
+	       !vibe::IsNan(LoadDouble(data + vibe::WKB_HEADER_BYTES + sizeof(double)));
+}
+
 //! The name of a type in well-known text
 const char *TypeName(GeometryType type);
 //! Throws GeometryError unless the type is the one needed: "a POINT is needed, not a POLYGON"

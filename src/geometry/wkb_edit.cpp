@@ -2,6 +2,7 @@
 
 #include "geometry/error.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace vibespatial {
@@ -105,6 +106,23 @@ std::string MakeLine(const std::vector<WkbSlice> &points) {
 	return line;
 }
 
+bool TryMakeLine(const WkbSlice *points, size_t count, uint8_t *out) {
+	if (count < 2 || count > UINT32_MAX) {
+		return false;
+	}
+	*out = 1;
+	const uint32_t words[] = {uint32_t(GeometryType::LINESTRING), uint32_t(count)};
+	std::memcpy(out + 1, words, sizeof(words));
+	out += LineSize(0);
+	for (size_t i = 0; i < count; i++, out += 2 * sizeof(double)) {
+		if (!points[i].data || !IsPlainPoint(points[i].data, points[i].size)) {
+			return false;
+		}
+		std::memcpy(out, points[i].data + vibe::WKB_HEADER_BYTES, 2 * sizeof(double));
+	}
+	return true;
+}
+
 bool IsClosed(const WkbVertices &vertices) {
 	const auto last = vertices.coords + (vertices.count - 1) * vertices.stride;
 	for (size_t at = 0; at < vertices.stride; at += sizeof(double)) {
@@ -163,30 +181,73 @@ static GeometryType MultiOf(GeometryType leaf) {
 	return static_cast<GeometryType>(static_cast<uint8_t>(leaf) + 3);
 }
 
-std::string Collect(const std::vector<WkbSlice> &geometries) {
-	std::vector<WkbSlice> members;
-	auto type = GeometryType::INVALID;
-	uint8_t vertex_type = VERTEX_XY;
+//! Byte order, code and count
+static constexpr size_t COLLECTION_HEADER = vibe::WKB_HEADER_BYTES + sizeof(uint32_t);
+
+Collection::Collection(std::vector<WkbSlice> &geometries) : members(geometries), size(COLLECTION_HEADER) {
+	struct Counter {
+		uint64_t vertices = 0;
+		void Part(vibe::Family) {
+		}
+		void Ring(uint32_t count, const uint8_t *, size_t) {
+			vertices += count;
+		}
+	};
+	size_t kept = 0;
+	Poll poll;
 	for (const auto geometry : geometries) {
+		poll();
 		if (!geometry.data) {
 			continue;
 		}
-		const auto header = ReadWkbHeader(geometry.data, geometry.size);
-		vertex_type |= header.vertex_type;
-		vibe::Box box;
-		if (WkbBounds(geometry.data, geometry.size, box) == 0) {
-			continue;
+		WkbHeader header {GeometryType::POINT, VERTEX_XY};
+		if (!IsPlainPoint(geometry.data, geometry.size)) {
+			header = ReadWkbHeader(geometry.data, geometry.size);
+			vertex_type |= header.vertex_type;
+			Counter counter;
+			VisitWkb(geometry.data, geometry.size, counter);
+			if (counter.vertices == 0) {
+				continue;
+			}
 		}
-		type = members.empty() || type == header.type ? header.type : GeometryType::GEOMETRYCOLLECTION;
-		members.push_back(geometry);
+		type = kept == 0 || type == header.type ? header.type : GeometryType::GEOMETRYCOLLECTION;
+		size += geometry.size;
+		geometries[kept++] = geometry;
 	}
-	std::string out;
-	AppendHeader(out, IsLeaf(type) ? MultiOf(type) : GeometryType::GEOMETRYCOLLECTION, vertex_type);
-	Append(out, static_cast<uint32_t>(members.size()));
+	geometries.resize(kept);
+	const auto differs = [&](const WkbSlice &member) {
+		return ReadWkbHeader(member.data, member.size).vertex_type != vertex_type;
+	};
+	if (vertex_type != VERTEX_XY && std::any_of(members.begin(), members.end(), differs)) {
+		for (const auto member : members) {
+			converted += WithVertexType(member, vertex_type);
+		}
+		size = COLLECTION_HEADER + converted.size();
+	}
+}
+
+void Collection::Write(uint8_t *out) const {
+	*out = 1;
+	const uint32_t words[] = {uint32_t(IsLeaf(type) ? MultiOf(type) : GeometryType::GEOMETRYCOLLECTION) +
+	                              1000u * vertex_type,
+	                          uint32_t(members.size())};
+	std::memcpy(out + 1, words, sizeof(words));
+	out += COLLECTION_HEADER;
+	if (!converted.empty()) {
+		std::memcpy(out, converted.data(), converted.size());
+		return;
+	}
+	Poll poll;
 	for (const auto member : members) {
-		out += WithVertexType(member, vertex_type);
+		poll();
+		// The size of most is known to the compiler
+		if (member.size == WKB_POINT_SIZE) {
+			std::memcpy(out, member.data, WKB_POINT_SIZE);
+		} else {
+			std::memcpy(out, member.data, member.size);
+		}
+		out += member.size;
 	}
-	return out;
 }
 
 std::string Multi(WkbSlice geometry) {
@@ -211,16 +272,19 @@ WkbVertices LineVertices(WkbSlice line) {
 	return WkbVertices {count, cursor.Take(uint64_t(count) * stride), stride};
 }
 
-std::vector<WkbVertices> PolygonRings(WkbSlice polygon) {
+bool PolygonRing(WkbSlice polygon, uint64_t index, WkbVertices &ring) {
 	WkbCursor cursor(polygon.data, polygon.size);
 	const auto header = cursor.TakeHeader();
 	const auto stride = VertexWidth(header.vertex_type) * sizeof(double);
-	std::vector<WkbVertices> rings(cursor.TakeCount(sizeof(uint32_t)));
-	for (auto &ring : rings) {
+	const auto rings = cursor.TakeCount(sizeof(uint32_t));
+	for (uint32_t i = 0; i < rings; i++) {
 		const auto count = cursor.TakeCount();
-		ring = WkbVertices {count, cursor.Take(uint64_t(count) * stride), stride};
+		const auto coords = cursor.Take(uint64_t(count) * stride);
+		if (i == index) {
+			ring = WkbVertices {count, coords, stride};
+		}
 	}
-	return rings;
+	return index < rings;
 }
 
 //===----------------------------------------------------------------------===//

@@ -342,15 +342,16 @@ struct ST_PointN {
 
 struct ST_ExteriorRing {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		ExecuteOrNull<string_t, string_t>(
-		    args.data[0], result, args.size(), [&](const string_t &wkb) -> std::optional<string_t> {
-			    const auto header = Header(wkb);
-			    if (header.type != VibeType::POLYGON) {
-				    return std::nullopt;
-			    }
-			    const auto rings = vibespatial::PolygonRings(Slice(wkb));
-			    return EmitLine(result, rings.empty() ? WkbVertices {0, nullptr, 0} : rings[0], header.vertex_type);
-		    });
+		ExecuteOrNull<string_t, string_t>(args.data[0], result, args.size(),
+		                                  [&](const string_t &wkb) -> std::optional<string_t> {
+			                                  const auto header = Header(wkb);
+			                                  if (header.type != VibeType::POLYGON) {
+				                                  return std::nullopt;
+			                                  }
+			                                  WkbVertices shell {0, nullptr, 0};
+			                                  vibespatial::PolygonRing(Slice(wkb), 0, shell);
+			                                  return EmitLine(result, shell, header.vertex_type);
+		                                  });
 	}
 
 	static void Register(ExtensionLoader &loader) {
@@ -369,9 +370,9 @@ struct ST_InteriorRingN {
 		    [&](const string_t &wkb, int64_t n) -> std::optional<string_t> {
 			    const auto header = Header(wkb);
 			    if (header.type == VibeType::POLYGON && n > 0) {
-				    const auto rings = vibespatial::PolygonRings(Slice(wkb));
-				    if (static_cast<uint64_t>(n) < rings.size()) {
-					    return EmitLine(result, rings[UnsafeNumericCast<idx_t>(n)], header.vertex_type);
+				    WkbVertices hole {0, nullptr, 0};
+				    if (vibespatial::PolygonRing(Slice(wkb), static_cast<uint64_t>(n), hole)) {
+					    return EmitLine(result, hole, header.vertex_type);
 				    }
 			    }
 			    return std::nullopt;

@@ -299,13 +299,7 @@ private:
 };
 
 string_t MakeCollection(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
-	idx_t bytes = 0;
-	for (auto member : scratch.members) {
-		bytes += member.size;
-	}
-	// The collection, of which there will be a copy in the result
-	CountValue(bytes);
-	return EmitWkb(result, vibespatial::Collect(scratch.members));
+	return EmitCollection(result, scratch.members);
 }
 
 string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {

@@ -1,6 +1,7 @@
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"
+#include "duckdb/support/wkb_prefetch.hpp"
 
 namespace duckdb {
 
@@ -155,12 +156,12 @@ public:
 		ListChild(lists).ToUnifiedFormat(ListVector::GetListSize(lists), members);
 	}
 	//! The geometries of a list, with a slice without bytes for NULL; valid until the next call
-	const std::vector<WkbSlice> &Get(list_entry_t list) {
+	std::vector<WkbSlice> &Get(list_entry_t list) {
 		auto strings = UnifiedVectorFormat::GetData<string_t>(members);
-		slices.clear();
-		for (idx_t i = list.offset; i < list.offset + list.length; i++) {
-			auto index = members.sel->get_index(i);
-			slices.push_back(members.validity.RowIsValid(index) ? Slice(strings[index]) : WkbSlice {nullptr, 0});
+		slices.resize(list.length);
+		for (idx_t i = 0; i < list.length; i++) {
+			auto index = members.sel->get_index(list.offset + i);
+			slices[i] = members.validity.RowIsValid(index) ? Slice(strings[index]) : WkbSlice {nullptr, 0};
 		}
 		return slices;
 	}
@@ -172,16 +173,34 @@ private:
 
 struct ST_MakeLine {
 	static void ExecutePair(DataChunk &args, ExpressionState &, Vector &result) {
+		WkbColumn column(result, args.AllConstant() ? 1 : args.size(), vibespatial::LineSize(2));
+		idx_t row = 0;
+		WkbPrefetch start_prefetch(args.data[0], args.size()), end_prefetch(args.data[1], args.size());
 		BinaryExecutor::Execute<string_t, string_t, string_t>(
 		    args.data[0], args.data[1], result, args.size(), [&](const string_t &start, const string_t &end) {
-			    return EmitWkb(result, vibespatial::MakeLine({Slice(start), Slice(end)}));
+			    start_prefetch.Next();
+			    end_prefetch.Next();
+			    const WkbSlice ends[] = {Slice(start), Slice(end)};
+			    if (vibespatial::TryMakeLine(ends, 2, data_ptr_cast(column.Data(row)))) {
+				    return column.Row(row++);
+			    }
+			    return EmitWkb(result, vibespatial::MakeLine({ends[0], ends[1]}));
 		    });
 	}
 
 	static void ExecuteList(DataChunk &args, ExpressionState &, Vector &result) {
 		GeometryLists lists(args.data[0]);
 		UnaryExecutor::Execute<list_entry_t, string_t>(args.data[0], result, args.size(), [&](list_entry_t list) {
-			return EmitWkb(result, vibespatial::MakeLine(lists.Get(list)));
+			const auto &points = lists.Get(list);
+			const auto size = vibespatial::LineSize(points.size());
+			RequireValueSize(size);
+			CountValue(size);
+			auto line = StringVector::EmptyString(result, size);
+			if (vibespatial::TryMakeLine(points.data(), points.size(), data_ptr_cast(line.GetDataWriteable()))) {
+				line.Finalize();
+				return line;
+			}
+			return EmitWkb(result, vibespatial::MakeLine(points));
 		});
 	}
 
@@ -229,7 +248,7 @@ struct ST_Collect {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		GeometryLists lists(args.data[0]);
 		UnaryExecutor::Execute<list_entry_t, string_t>(args.data[0], result, args.size(), [&](list_entry_t list) {
-			return EmitWkb(result, vibespatial::Collect(lists.Get(list)));
+			return EmitCollection(result, lists.Get(list));
 		});
 	}
 

@@ -1,3 +1,4 @@
+#include "duckdb/support/crs.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"
@@ -127,7 +128,9 @@ struct ST_Extent {
 		UnifiedVectorFormat input;
 		args.data[0].ToUnifiedFormat(args.size(), input);
 		auto strings = UnifiedVectorFormat::GetData<string_t>(input);
+		WkbPrefetch prefetch(args.data[0], args.size());
 		for (idx_t row = 0; row < rows; row++) {
+			prefetch.Next();
 			const auto index = input.sel->get_index(row);
 			vibe::Box box;
 			if (!input.validity.RowIsValid(index) || !TryGetBox(strings[index], box)) {
@@ -156,14 +159,62 @@ struct ST_Extent {
 //! One limit of the box in X or Y; NaN is passed over
 template <double vibe::Box::*LIMIT, double vibe::Box::*MIN, double vibe::Box::*MAX>
 struct ST_BoxLimit {
+	//! The same as of the polygon that a box becomes, whose limits may be given in any order
+	static void ExecuteBox(Vector &boxes, Vector &result, idx_t count) {
+		constexpr idx_t FIRST = MIN == &vibe::Box::min_x ? 0 : 1;
+		const bool constant = boxes.GetVectorType() == VectorType::CONSTANT_VECTOR;
+		if (!constant) {
+			boxes.Flatten(count);
+		}
+		UnifiedVectorFormat rows, first, second;
+		boxes.ToUnifiedFormat(count, rows);
+		StructField(boxes, FIRST).ToUnifiedFormat(count, first);
+		StructField(boxes, FIRST + 2).ToUnifiedFormat(count, second);
+		result.SetVectorType(VectorType::FLAT_VECTOR);
+		auto values = MutableData<double>(result);
+		for (idx_t row = 0; row < (constant ? 1 : count); row++) {
+			const auto at = first.sel->get_index(row), other = second.sel->get_index(row);
+			const bool valid = rows.validity.RowIsValid(rows.sel->get_index(row)) && first.validity.RowIsValid(at) &&
+			                   second.validity.RowIsValid(other);
+			const auto a = valid ? UnifiedVectorFormat::GetData<double>(first)[at] : 0.0;
+			const auto b = valid ? UnifiedVectorFormat::GetData<double>(second)[other] : 0.0;
+			// NaN is passed over
+			values[row] = a != a || (LIMIT == MIN ? b < a : b > a) ? b : a;
+			if (!valid || values[row] != values[row]) {
+				FlatVector::SetNull(result, row, true);
+			}
+		}
+		if (constant) {
+			result.SetVectorType(VectorType::CONSTANT_VECTOR);
+		}
+	}
+
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		ExecuteOrNull<string_t, double>(args.data[0], result, args.size(), [](const string_t &wkb) {
+		if (args.data[0].GetType().id() == LogicalTypeId::STRUCT) {
+			return ExecuteBox(args.data[0], result, args.size());
+		}
+		WkbPrefetch prefetch(args.data[0], args.size());
+		ExecuteOrNull<string_t, double>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			prefetch.Next();
 			vibe::Box box;
 			vibespatial::WkbBounds(WkbData(wkb), wkb.GetSize(), box);
 			return box.*MIN <= box.*MAX ? std::optional<double>(box.*LIMIT) : std::nullopt;
 		});
 	}
 };
+
+//! A box is taken as it is: an overload of its own would make the type of a text in its place ambiguous
+void TakeBox(BoundFunction &bound_function, const vector<unique_ptr<Expression>> &arguments) {
+	if (ReturnTypeOf(*arguments[0]) == BoxType()) {
+		ArgumentTypesOf(bound_function)[0] = BoxType();
+	} else {
+		PropagateCrs(bound_function, arguments);
+	}
+}
+void TakesBoxes(ScalarFunction &function) {
+	SetBind<TakeBox>(function);
+	SqlFunction::Infallible(function);
+}
 
 //! The least and the greatest Z or M
 template <uint8_t AXIS>
@@ -207,7 +258,8 @@ void RegisterLimit(ExtensionLoader &loader, const string &axis, bool min, scalar
 	                      (first == 2 ? " or has none." : "."))
 	    .Category("measure")
 	    .Example(name + "('" + geometry + "'::GEOMETRY)", to_string(min ? first : first + 3) + ".0")
-	    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE, std::move(execute), SqlFunction::Infallible)
+	    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE, std::move(execute),
+	              first < 2 ? TakesBoxes : SqlFunction::Infallible)
 	    .Register(loader);
 }
 

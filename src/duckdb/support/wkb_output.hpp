@@ -65,6 +65,10 @@ public:
 		std::memcpy(out, data, size);
 		out += size;
 	}
+	//! For those who write the rest by themselves
+	uint8_t *Position() const {
+		return data_ptr_cast(out);
+	}
 
 private:
 	template <class T>
@@ -87,6 +91,13 @@ string_t EmitWkb(Vector &vector, idx_t size, WRITE &&write) {
 	write(WkbOutput(result.GetDataWriteable()));
 	result.Finalize();
 	return result;
+}
+
+//! What ST_Collect makes of geometries, from which it takes NULL and EMPTY ones, as a string of `vector`
+inline string_t EmitCollection(Vector &vector, std::vector<vibespatial::WkbSlice> &geometries) {
+	const vibespatial::Collection collection(geometries);
+	RequireValueSize(collection.Size());
+	return EmitWkb(vector, collection.Size(), [&](WkbOutput out) { collection.Write(out.Position()); });
 }
 
 //! The WKB of a row of a batch as a string of `vector`
