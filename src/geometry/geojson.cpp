@@ -3,9 +3,11 @@
 #include "geometry/error.hpp"
 #include "geometry/json.hpp"
 #include "geometry/number.hpp"
-#include "geometry/wkb.hpp"
+#include "geometry/wkb_visit.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <limits>
 
 namespace vibespatial {
@@ -172,14 +174,227 @@ private:
 	Poll poll;
 };
 
+//! Reads what most writers write, {"type":..,"coordinates":..}, in one pass and without a tree. It stops at anything else, an
+//! error included, and leaves that to GeoJsonReader.
+class PlainGeoJsonReader {
+public:
+	PlainGeoJsonReader(const char *text, size_t size, GeometryBatch &batch)
+	    : pos(text), end(text + size), batch(batch) {
+	}
+
+	//! False, with a row begun, for anything else
+	bool Read() {
+		SkipSpace();
+		GeometryType type;
+		if (!Take('{') || !TakeWord("\"type\"") || !Take(':') || !TakeType(type) || !Take(',') ||
+		    !TakeWord("\"coordinates\"") || !Take(':')) {
+			return false;
+		}
+		batch.BeginRow(type, VERTEX_XY);
+		if (!(IsLeaf(type) ? Leaf(type) : Members(type)) || !Take('}') || pos != end) {
+			return false;
+		}
+		batch.EndRow();
+		return true;
+	}
+
+private:
+	void SkipSpace() {
+		// Most is no space: one comparison
+		while (pos < end && *pos <= ' ' && (*pos == ' ' || *pos == '\n' || *pos == '\r' || *pos == '\t')) {
+			pos++;
+		}
+	}
+	//! The character, and the space after it
+	bool Take(char c) {
+		if (pos == end || *pos != c) {
+			return false;
+		}
+		pos++;
+		SkipSpace();
+		return true;
+	}
+	template <size_t SIZE>
+	bool TakeWord(const char (&word)[SIZE]) {
+		if (size_t(end - pos) < SIZE - 1 || std::memcmp(pos, word, SIZE - 1) != 0) {
+			return false;
+		}
+		pos += SIZE - 1;
+		SkipSpace();
+		return true;
+	}
+	bool TakeType(GeometryType &type) {
+		if (pos == end || *pos != '"') {
+			return false;
+		}
+		const auto first = pos + 1;
+		const auto last = static_cast<const char *>(std::memchr(first, '"', end - first));
+		for (auto code = static_cast<uint8_t>(GeometryType::POINT);
+		     last && code < static_cast<uint8_t>(GeometryType::GEOMETRYCOLLECTION); code++) {
+			if (std::strlen(TYPE_NAMES[code]) == size_t(last - first) &&
+			    std::memcmp(TYPE_NAMES[code], first, last - first) == 0) {
+				type = static_cast<GeometryType>(code);
+				pos = last + 1;
+				SkipSpace();
+				return true;
+			}
+		}
+		return false;
+	}
+
+	//! The elements of an array; `element` reads one and the space after it
+	template <class ELEMENT>
+	bool Array(const ELEMENT &element) {
+		if (!Take('[')) {
+			return false;
+		}
+		if (Take(']')) {
+			return true;
+		}
+		do {
+			if (!element()) {
+				return false;
+			}
+		} while (Take(','));
+		return Take(']');
+	}
+
+	bool Members(GeometryType type) {
+		const auto member_type = static_cast<GeometryType>(static_cast<uint8_t>(type) - 3);
+		const auto node = batch.node_children.size();
+		batch.BeginNode(type, 0);
+		return Array([&]() {
+			batch.node_children[node]++;
+			// A member that is no position is an error
+			const auto vertices = batch.x.size();
+			return Leaf(member_type) && (member_type != GeometryType::POINT || batch.x.size() > vertices);
+		});
+	}
+
+	bool Leaf(GeometryType type) {
+		batch.BeginNode(type, 0);
+		batch.BeginPart(FamilyOf(type));
+		if (type == GeometryType::POLYGON) {
+			return Array([&]() {
+				batch.BeginRing();
+				return Positions();
+			});
+		}
+		const auto before = pos;
+		if (Take('[') && Take(']')) {
+			return true;
+		}
+		pos = before;
+		batch.BeginRing();
+		return type == GeometryType::POINT ? Position() : Positions();
+	}
+
+	bool Positions() {
+		return Array([&]() { return Position(); });
+	}
+
+	bool Position() {
+		poll();
+		double axes[3];
+		size_t count = 0;
+		if (!Take('[')) {
+			return false;
+		}
+		do {
+			if (count == 3 || !Number(axes[count++])) {
+				return false;
+			}
+		} while (Take(','));
+		if (count < 2 || !Take(']')) {
+			return false;
+		}
+		// The first vertex decides for all
+		if (count != width) {
+			if (width != 0) {
+				return false;
+			}
+			width = count;
+			if (count == 3) {
+				batch.vertex_type.back() = VERTEX_Z;
+				batch.z.resize(batch.x.size(), std::numeric_limits<double>::quiet_NaN());
+			}
+		}
+		batch.AddVertex(axes[0], axes[1], count == 3 ? axes[2] : 0, 0);
+		return true;
+	}
+
+	//! Digits are added to `mantissa`, which holds 19 of them
+	bool Digits(uint64_t &mantissa) {
+		const auto first = pos;
+		for (; pos < end && static_cast<unsigned char>(*pos - '0') < 10; pos++) {
+			mantissa = mantissa * 10 + static_cast<unsigned char>(*pos - '0');
+		}
+		return pos > first;
+	}
+
+	bool Number(double &number) {
+		static constexpr double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
+		                                    1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+		constexpr ptrdiff_t MOST_DIGITS = 19;
+		constexpr uint64_t MOST_EXACT = uint64_t(1) << 53;
+		const auto first = pos;
+		const bool negative = pos < end && *pos == '-';
+		pos += negative;
+		const auto digits = pos;
+		const bool zero = pos < end && *pos == '0';
+		uint64_t mantissa = 0;
+		if (!Digits(mantissa) || (zero && pos - digits > 1)) {
+			return false;
+		}
+		const bool fraction = pos < end && *pos == '.';
+		pos += fraction;
+		const auto places_from = pos;
+		if (fraction && !Digits(mantissa)) {
+			return false;
+		}
+		const auto places = pos - places_from;
+		if (pos < end && (*pos == 'e' || *pos == 'E')) {
+			pos++;
+			pos += pos < end && (*pos == '-' || *pos == '+');
+			uint64_t ignored = 0;
+			if (!Digits(ignored)) {
+				return false;
+			}
+		} else if (pos - digits - fraction <= MOST_DIGITS && mantissa <= MOST_EXACT && places < MOST_DIGITS) {
+			// Both are exact, so that the quotient is rounded once
+			number = static_cast<double>(mantissa) / POWERS[places];
+			// An integer has no negative zero
+			number = negative && (fraction || mantissa != 0) ? -number : number;
+			SkipSpace();
+			return true;
+		}
+		if (std::from_chars(first, pos, number).ec != std::errc()) {
+			return false;
+		}
+		SkipSpace();
+		return true;
+	}
+
+	const char *pos;
+	const char *end;
+	GeometryBatch &batch;
+	//! Numbers of a position; 0 before the first
+	size_t width = 0;
+	Poll poll;
+};
+
 } // namespace
 
 void ReadGeoJson(const char *text, size_t size, GeometryBatch &batch) {
 	// No node, ring or vertex takes less than 2 characters
 	batch.RequireRoom(size / 2);
-	const JsonTree tree(text, size);
 	const auto mark = batch.GetMark();
 	try {
+		if (PlainGeoJsonReader(text, size, batch).Read()) {
+			return;
+		}
+		batch.Rollback(mark);
+		const JsonTree tree(text, size);
 		GeoJsonReader(tree, batch).Read();
 	} catch (...) {
 		batch.Rollback(mark);
@@ -192,15 +407,76 @@ void ReadGeoJson(const char *text, size_t size, GeometryBatch &batch) {
 //===----------------------------------------------------------------------===//
 namespace {
 
-class GeoJsonWriter {
-public:
-	GeoJsonWriter(const GeometryBatch &batch, size_t row)
-	    : batch(batch), has_z(batch.vertex_type[row] & VERTEX_Z), node(batch.row_node[row]), part(batch.row_part[row]) {
+//! Text in memory that grows
+class GeoJsonText {
+protected:
+	explicit GeoJsonText(CountedVector<char> &text) : text(text), out(text.data()), end(out + text.size()) {
 	}
 
-	std::string Write() {
+	std::string_view Text() const {
+		return std::string_view(text.data(), out - text.data());
+	}
+	void Put(char c) {
+		Reserve(1);
+		*out++ = c;
+	}
+	void Put(const char *word) {
+		const auto length = std::strlen(word);
+		Reserve(length);
+		std::memcpy(out, word, length);
+		out += length;
+	}
+	void Begin(GeometryType type) {
+		Put("{\"type\":\"");
+		Put(TYPE_NAMES[static_cast<uint8_t>(type)]);
+		Put(type == GeometryType::GEOMETRYCOLLECTION ? "\",\"geometries\":" : "\",\"coordinates\":");
+	}
+	void Position(double x, double y, const double *z) {
+		poll();
+		Reserve(3 * (JSON_NUMBER_CHARS + 1) + 1);
+		*out++ = '[';
+		Number(x);
+		*out++ = ',';
+		Number(y);
+		if (z) {
+			*out++ = ',';
+			Number(*z);
+		}
+		*out++ = ']';
+	}
+
+private:
+	void Number(double value) {
+		if (!vibe::IsFinite(value)) {
+			throw GeometryError("a coordinate is NaN or infinite, and GeoJSON has no number for it");
+		}
+		out = WriteJsonNumber(value, out);
+	}
+	void Reserve(size_t chars) {
+		if (size_t(end - out) < chars) {
+			const auto size = size_t(out - text.data());
+			text.resize(std::max(2 * text.size(), size + chars));
+			out = text.data() + size;
+			end = text.data() + text.size();
+		}
+	}
+
+	CountedVector<char> &text;
+	char *out;
+	char *end;
+	Poll poll;
+};
+
+class GeoJsonWriter : private GeoJsonText {
+public:
+	GeoJsonWriter(const GeometryBatch &batch, size_t row, CountedVector<char> &text)
+	    : GeoJsonText(text), batch(batch), has_z(batch.vertex_type[row] & VERTEX_Z), node(batch.row_node[row]),
+	      part(batch.row_part[row]) {
+	}
+
+	std::string_view Write() {
 		Geometry();
-		return std::move(out);
+		return Text();
 	}
 
 private:
@@ -208,14 +484,11 @@ private:
 	void Geometry() {
 		const auto type = batch.node_type[node];
 		const auto children = batch.node_children[node];
-		out += "{\"type\":\"";
-		out += TYPE_NAMES[static_cast<uint8_t>(type)];
+		Begin(type);
 		if (type == GeometryType::GEOMETRYCOLLECTION) {
 			node++;
-			out += "\",\"geometries\":";
 			List(0, children, [&](uint32_t) { Geometry(); });
 		} else {
-			out += "\",\"coordinates\":";
 			if (IsLeaf(type)) {
 				node++;
 				Coordinates(type);
@@ -224,11 +497,11 @@ private:
 				Members(static_cast<GeometryType>(static_cast<uint8_t>(type) - 3), children);
 			}
 		}
-		out.push_back('}');
+		Put('}');
 	}
 
 	void Members(GeometryType type, uint32_t count) {
-		out.push_back('[');
+		Put('[');
 		bool first = true;
 		for (uint32_t i = 0; i < count; i++) {
 			if (type == GeometryType::POINT && VertexBegin(part) == VertexEnd(part)) {
@@ -236,12 +509,12 @@ private:
 				continue;
 			}
 			if (!first) {
-				out.push_back(',');
+				Put(',');
 			}
 			first = false;
 			Coordinates(type);
 		}
-		out.push_back(']');
+		Put(']');
 	}
 
 	//! The coordinates of the leaf at `part`, which moves on past it
@@ -253,7 +526,7 @@ private:
 		} else if (type == GeometryType::LINESTRING) {
 			Positions(VertexBegin(current), VertexEnd(current));
 		} else if (VertexBegin(current) == VertexEnd(current)) {
-			out += "[]";
+			Put("[]");
 		} else {
 			Position(VertexBegin(current));
 		}
@@ -264,36 +537,19 @@ private:
 	}
 
 	void Position(uint32_t i) {
-		poll();
-		held.Reach(out.capacity());
-		out.push_back('[');
-		Number(batch.x[i]);
-		out.push_back(',');
-		Number(batch.y[i]);
-		if (has_z) {
-			out.push_back(',');
-			Number(batch.z[i]);
-		}
-		out.push_back(']');
-	}
-
-	void Number(double value) {
-		if (!vibe::IsFinite(value)) {
-			throw GeometryError("a coordinate is NaN or infinite, and GeoJSON has no number for it");
-		}
-		AppendJsonNumber(value, out);
+		GeoJsonText::Position(batch.x[i], batch.y[i], has_z ? &batch.z[i] : nullptr);
 	}
 
 	template <class ELEMENT>
 	void List(uint32_t begin, uint32_t end, ELEMENT element) {
-		out.push_back('[');
+		Put('[');
 		for (auto i = begin; i < end; i++) {
 			if (i > begin) {
-				out.push_back(',');
+				Put(',');
 			}
 			element(i);
 		}
-		out.push_back(']');
+		Put(']');
 	}
 
 	uint32_t VertexBegin(uint32_t p) const {
@@ -307,18 +563,81 @@ private:
 	const bool has_z;
 	uint32_t node;
 	uint32_t part;
-	std::string out;
-	HeldMemory held;
-	Poll poll;
+};
+
+//! Writes a point, a line or a polygon straight from its bytes, which are walked
+class GeoJsonLeafWriter : private GeoJsonText {
+public:
+	explicit GeoJsonLeafWriter(CountedVector<char> &text) : GeoJsonText(text) {
+	}
+
+	std::string_view Write(const uint8_t *wkb, size_t size) {
+		WalkWkb(wkb, size, *this);
+		// EMPTY has no ring
+		Put(rings == 0 ? "[]}" : type == GeometryType::POLYGON ? "]}" : "}");
+		return Text();
+	}
+
+	void Row(WkbHeader header) {
+		type = header.type;
+		has_z = header.vertex_type & VERTEX_Z;
+		Begin(type);
+	}
+	void Node(GeometryType, uint32_t) {
+	}
+	void Part(vibe::Family) {
+	}
+	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+		if (type == GeometryType::POLYGON) {
+			Put(rings == 0 ? '[' : ',');
+		}
+		rings++;
+		if (type == GeometryType::POINT) {
+			Vertex(coords);
+			return;
+		}
+		Put('[');
+		for (uint32_t i = 0; i < count; i++, coords += stride) {
+			if (i > 0) {
+				Put(',');
+			}
+			Vertex(coords);
+		}
+		Put(']');
+	}
+
+private:
+	void Vertex(const uint8_t *coords) {
+		const double z = has_z ? LoadDouble(coords + 2 * sizeof(double)) : 0;
+		Position(LoadDouble(coords), LoadDouble(coords + sizeof(double)), has_z ? &z : nullptr);
+	}
+
+	GeometryType type = GeometryType::INVALID;
+	bool has_z = false;
+	uint32_t rings = 0;
 };
 
 } // namespace
 
-std::string WriteGeoJson(const GeometryBatch &batch, size_t row) {
+std::string_view WriteGeoJson(const GeometryBatch &batch, size_t row, CountedVector<char> &text) {
 	if (!batch.valid[row]) {
 		throw GeometryError("NULL has no GeoJSON");
 	}
-	return GeoJsonWriter(batch, row).Write();
+	return GeoJsonWriter(batch, row, text).Write();
+}
+
+std::string_view WriteGeoJson(const uint8_t *wkb, size_t size, GeometryBatch &scratch, CountedVector<char> &text) {
+	if (IsLeaf(ReadWkbHeader(wkb, size).type)) {
+		return GeoJsonLeafWriter(text).Write(wkb, size);
+	}
+	scratch.Clear();
+	ReadWkb(wkb, size, scratch);
+	return WriteGeoJson(scratch, 0, text);
+}
+
+std::string WriteGeoJson(const GeometryBatch &batch, size_t row) {
+	CountedVector<char> text;
+	return std::string(WriteGeoJson(batch, row, text));
 }
 
 } // namespace vibespatial

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace vibespatial {
@@ -12,8 +13,9 @@ namespace vibespatial {
 //! For messages: 0, 1.5, 1e+30, nan, inf
 std::string FormatNumber(double value);
 
-//! Appends a finite double the way DuckDB's JSON writer does: always with a fraction (1.0) or an exponent (1e300),
-//! fixed notation from 1e-6 up to below 1e21
-void AppendJsonNumber(double value, std::string &out);
+//! Writes a finite double the way DuckDB's JSON writer does: always with a fraction (1.0) or an exponent (1e300),
+//! fixed notation from 1e-6 up to below 1e21. Returns the end; writes beyond it, into memory of JSON_NUMBER_CHARS.
+char *WriteJsonNumber(double value, char *out);
+constexpr size_t JSON_NUMBER_CHARS = 64;
 
 } // namespace vibespatial

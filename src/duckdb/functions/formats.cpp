@@ -94,12 +94,11 @@ struct ST_GeomFromGeoJSON {
 struct ST_AsGeoJSON {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		vibespatial::GeometryBatch batch;
+		vibespatial::CountedVector<char> memory;
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
-			batch.Clear();
-			vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), batch);
-			const auto text = vibespatial::WriteGeoJson(batch, 0);
+			const auto text = vibespatial::WriteGeoJson(WkbData(wkb), wkb.GetSize(), batch, memory);
 			CountValue(text.size());
-			return StringVector::AddString(result, text);
+			return StringVector::AddString(result, text.data(), text.size());
 		});
 	}
 

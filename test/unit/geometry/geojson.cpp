@@ -6,7 +6,10 @@
 #include "geometry/wkb.hpp"
 #include "wkb_bytes.hpp"
 
+#include <charconv>
 #include <cmath>
+#include <cstring>
+#include <random>
 
 using namespace vibespatial;
 using namespace wkb_test;
@@ -28,7 +31,10 @@ static std::string ToWkb(const std::string &text) {
 static std::string FromWkb(const std::string &bytes) {
 	GeometryBatch batch;
 	ReadWkb(Data(bytes), bytes.size(), batch);
-	return WriteGeoJson(batch, 0);
+	const auto text = WriteGeoJson(batch, 0);
+	CountedVector<char> memory;
+	REQUIRE(WriteGeoJson(Data(bytes), bytes.size(), batch, memory) == text);
+	return text;
 }
 
 static std::string CollectionText(const std::string &member) {
@@ -307,9 +313,8 @@ TEST_CASE("GeoJSON of every type with Z comes back the same", "[geojson]") {
 
 TEST_CASE("Numbers are written with the fewest digits that read back", "[geojson]") {
 	const auto json = [](double value) {
-		std::string out;
-		AppendJsonNumber(value, out);
-		return out;
+		char out[JSON_NUMBER_CHARS];
+		return std::string(out, WriteJsonNumber(value, out));
 	};
 	// As DuckDB 1.5.5 writes them
 	REQUIRE(json(0) == "0.0");
@@ -343,5 +348,127 @@ TEST_CASE("Numbers are written with the fewest digits that read back", "[geojson
 		}
 		value = static_cast<double>(static_cast<int64_t>(state)) / 1e12;
 		REQUIRE(std::strtod(json(value).c_str(), nullptr) == value);
+	}
+}
+
+TEST_CASE("Numbers have the digits that the C++ library gives them", "[geojson]") {
+	std::mt19937_64 random(11);
+	const auto check = [](double value) {
+		char out[JSON_NUMBER_CHARS], expected[JSON_NUMBER_CHARS];
+		const std::string text(out, WriteJsonNumber(value, out));
+		const auto end = std::to_chars(expected, expected + sizeof(expected), value, std::chars_format::scientific).ptr;
+		// the same digits, without zeros at either end, and the same value
+		const auto digits = [](const std::string &number) {
+			std::string kept;
+			for (const auto c : number.substr(0, number.find('e'))) {
+				kept += c >= '0' && c <= '9' ? std::string(1, c) : "";
+			}
+			kept.erase(0, kept.find_first_not_of('0'));
+			kept.erase(kept.find_last_not_of('0') + 1);
+			return kept;
+		};
+		double again = 0;
+		std::from_chars(text.data(), text.data() + text.size(), again);
+		INFO(text);
+		REQUIRE(again == value);
+		REQUIRE(digits(text) == digits(std::string(expected, end)));
+	};
+	for (int round = 0; round < 20000; round++) {
+		const auto bits = random();
+		double any;
+		std::memcpy(&any, &bits, sizeof(any));
+		if (std::isfinite(any)) {
+			check(any);
+		}
+		const auto shift = static_cast<int>(random() % 120);
+		check(std::ldexp(static_cast<double>(random() >> 11), -shift));
+		check(std::ldexp(1.0, shift - 60));
+		check(static_cast<double>(random() % 3600000000) / 1e7 - 180);
+		check(std::nextafter(static_cast<double>(random() % 36000) / 100, round % 2 ? 1e9 : -1e9));
+		check(static_cast<double>(random()));
+	}
+}
+
+TEST_CASE("What is read in one pass is the same as through a tree", "[geojson]") {
+	// A member more leads through the tree
+	const auto same = [](const std::string &type, const std::string &coordinates) {
+		const auto plain = "{\"type\":\"" + type + "\",\"coordinates\":" + coordinates + "}";
+		const auto tree = "{\"a\":0,\"type\":\"" + type + "\",\"coordinates\":" + coordinates + "}";
+		const auto result = [](const std::string &text) {
+			try {
+				return ToWkb(text);
+			} catch (const GeometryError &error) {
+				const std::string message = error.what();
+				return message.substr(0, message.find(" at byte"));
+			}
+		};
+		INFO(plain);
+		REQUIRE(result(plain) == result(tree));
+	};
+	for (auto number : {"0",
+	                    "-0",
+	                    "-0.0",
+	                    "0.5",
+	                    "12.25",
+	                    "-85.38088499793109",
+	                    "33.788445541993795",
+	                    "9007199254740993",
+	                    "1e2",
+	                    "-1E-2",
+	                    "1e400",
+	                    "1e-400",
+	                    "0.1e1",
+	                    "123456789012345678901234567890",
+	                    "0.00000000000000000000000123",
+	                    "1.",
+	                    ".5",
+	                    "01",
+	                    "-",
+	                    "+1",
+	                    "1e",
+	                    "1e+",
+	                    "nan",
+	                    "0.30000000000000000000000000000000001",
+	                    "5e-324",
+	                    "9999999999999999999",
+	                    "18446744073709551616",
+	                    "1 2",
+	                    "\"1\""}) {
+		same("Point", std::string("[") + number + ",2]");
+		same("LineString", std::string("[[1,2],[3,") + number + "]]");
+	}
+	for (auto type : {"Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"}) {
+		for (auto coordinates : {"[]",
+		                         "[[]]",
+		                         "[[[]]]",
+		                         "[[[[]]]]",
+		                         "[1,2]",
+		                         "[[1,2]]",
+		                         "[[[1,2]]]",
+		                         "[[[[1,2]]]]",
+		                         "[1,2,3]",
+		                         "[[1,2,3],[4,5]]",
+		                         "[[1,2],[3,4,5]]",
+		                         "[[1,2,3],[4,5,6]]",
+		                         "[1,2,3,4]",
+		                         "[1]",
+		                         "[[1]]",
+		                         "[[1,2],[]]",
+		                         "[[1,2],[3,4]]",
+		                         "[[[1,2],[3,4]],[[5,6]]]",
+		                         "[[[1,2,3],[3,4,5]],[]]",
+		                         "[[[[1,2],[3,4]]],[[[5,6]],[]]]",
+		                         "[ [ 1 , 2 ] , [ 3 , 4 ] ]",
+		                         "[[1,2],]",
+		                         "[,]",
+		                         "[1,2",
+		                         "[[1,2]",
+		                         "null",
+		                         "{}",
+		                         "[null]",
+		                         "[[1,null]]",
+		                         "[[1,2]]]"}) {
+			same(type, coordinates);
+		}
 	}
 }
