@@ -1,16 +1,14 @@
 //===----------------------------------------------------------------------===//
 // engine/shape/plain_chain.hpp
 //
-// A quick yes for the many short rings and lines that nothing is wrong with: all
-// pairs of segments, without any memory. A no says nothing; the sweep decides then.
+// A quick yes for the many rings and lines that nothing is wrong with. It takes time
+// in proportion to their length. A no says nothing; the sweep decides then.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/shape/segment_sweep.hpp"
 
 namespace vibespatial {
-
-constexpr uint32_t PLAIN_CHAIN_MAX_VERTICES = 64;
 
 namespace plain_chain_detail {
 
@@ -47,42 +45,185 @@ inline bool IsConvexRing(const vibe::GeometryView &view, uint32_t begin, uint32_
 	return reversals == 2;
 }
 
-//! Whether vertices [begin, end) make a short chain of distinct neighbours that nowhere meets itself, but for the last
-//! vertex, which may be the first. Coordinates must be finite.
-inline bool IsPlainChain(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
-	using namespace plain_chain_detail;
-	const auto n = end - begin;
-	if (n < 2 || n > PLAIN_CHAIN_MAX_VERTICES) {
-		return false;
+//! A chain as a tree of boxes over runs of its segments. Runs that go one way meet neither themselves nor a neighbour that goes
+//! the same way, and runs with boxes apart do not meet: most of a chain that nothing is wrong with is passed over by that.
+//! VERTEX returns a vertex by its number.
+template <class VERTEX>
+class PlainChain {
+public:
+	PlainChain(const VERTEX &vertex, uint32_t count)
+	    : vertex(vertex), segments(count - 1), closed(vertex(0) == vertex(count - 1)),
+	      left(WORK_PER_SEGMENT * size_t(segments) + LEAST_WORK) {
 	}
-	vibe::Box boxes[PLAIN_CHAIN_MAX_VERTICES];
-	const auto segments = n - 1;
-	for (uint32_t i = 0; i < segments; i++) {
-		const auto a = view.Vertex(begin + i), b = view.Vertex(begin + i + 1);
-		if (a == b || (i > 0 && !GoesOn(view.Vertex(begin + i - 1), a, b))) {
+
+	bool Check() {
+		using namespace plain_chain_detail;
+		const auto leaves = (segments + LEAF - 1) / LEAF;
+		first_leaf = 1;
+		while (first_leaf < leaves) {
+			first_leaf *= 2;
+		}
+		Run few[FEW];
+		CountedVector<Run> many;
+		runs = few;
+		if (2 * first_leaf > FEW) {
+			many.resize(2 * first_leaf);
+			runs = many.data();
+		}
+		if (!FillLeaves() || (closed && (segments < 3 || !GoesOn(vertex(segments - 1), vertex(0), vertex(1))))) {
 			return false;
 		}
-		boxes[i] = vibe::Box {vibe::Min(a.x, b.x), vibe::Min(a.y, b.y), vibe::Max(a.x, b.x), vibe::Max(a.y, b.y)};
+		for (auto leaf = first_leaf + leaves; leaf < 2 * first_leaf; leaf++) {
+			runs[leaf] = Run {vibe::Box::Empty(), ALL_WAYS};
+		}
+		for (auto node = first_leaf - 1; node > 0; node--) {
+			runs[node] = runs[2 * node];
+			runs[node].box.Add(runs[2 * node + 1].box);
+			runs[node].ways &= runs[2 * node + 1].ways;
+		}
+		return Alone(1);
 	}
-	const bool closed = view.Vertex(begin) == view.Vertex(end - 1);
-	if (closed && (segments < 3 || !GoesOn(view.Vertex(end - 2), view.Vertex(begin), view.Vertex(begin + 1)))) {
-		return false;
+
+private:
+	//! Segments in a leaf
+	static constexpr uint32_t LEAF = 8;
+	//! Runs that take no memory from the heap: those of 512 segments
+	static constexpr uint32_t FEW = 2 * 512 / LEAF;
+	//! Pairs that are looked at before the chain is left to the sweep
+	static constexpr size_t WORK_PER_SEGMENT = 64;
+	static constexpr size_t LEAST_WORK = 4096;
+
+	enum Way : uint8_t { RIGHT = 1, LEFT = 2, UP = 4, DOWN = 8, ALL_WAYS = 15 };
+
+	struct Run {
+		vibe::Box box;
+		//! All segments go there
+		uint8_t ways;
+	};
+
+	//! False where a vertex repeats or the chain turns back
+	bool FillLeaves() {
+		using namespace plain_chain_detail;
+		auto before = vertex(0), a = before;
+		uint8_t before_ways = ALL_WAYS;
+		for (uint32_t first = 0, leaf = first_leaf; first < segments; first += LEAF, leaf++) {
+			poll(LEAF);
+			auto &run = runs[leaf];
+			run = Run {vibe::Box {a.x, a.y, a.x, a.y}, ALL_WAYS};
+			for (auto i = first; i < std::min(first + LEAF, segments); i++) {
+				const auto b = vertex(i + 1);
+				const auto ways = static_cast<uint8_t>((b.x > a.x ? RIGHT : 0) | (b.x < a.x ? LEFT : 0) |
+				                                       (b.y > a.y ? UP : 0) | (b.y < a.y ? DOWN : 0));
+				if (ways == 0 || (!(ways & before_ways) && !GoesOn(before, a, b))) {
+					return false;
+				}
+				run.ways &= ways;
+				run.box.Add(b.x, b.y);
+				before_ways = ways;
+				before = a;
+				a = b;
+			}
+		}
+		return true;
 	}
-	for (uint32_t i = 0; i + 2 < segments; i++) {
-		const auto box = boxes[i];
-		const auto last = closed && i == 0 ? segments - 1 : segments;
-		for (auto j = i + 2; j < last; j++) {
-			if (!box.Intersects(boxes[j])) {
+
+	bool Spend(size_t work) {
+		poll(work);
+		if (work > left) {
+			return false;
+		}
+		left -= work;
+		return true;
+	}
+
+	//! Whether the segments of a run meet nowhere but at the vertices between them
+	bool Alone(uint32_t node) {
+		if (runs[node].ways != 0) {
+			return true;
+		}
+		if (node >= first_leaf) {
+			const auto first = (node - first_leaf) * LEAF, last = std::min(first + LEAF, segments);
+			for (auto i = first; i + 2 < last; i++) {
+				if (!Apart(i, i + 2, last)) {
+					return false;
+				}
+			}
+			return true;
+		}
+		return Alone(2 * node) && Alone(2 * node + 1) && Apart(2 * node, 2 * node + 1);
+	}
+
+	//! Likewise of two runs of one size, the first before the other
+	bool Apart(uint32_t a, uint32_t b) {
+		if (!runs[a].box.Intersects(runs[b].box) || (a + 1 == b && (runs[a].ways & runs[b].ways))) {
+			return true;
+		}
+		if (!Spend(1)) {
+			return false;
+		}
+		if (a < first_leaf) {
+			return Apart(2 * a + 1, 2 * b) && Apart(2 * a, 2 * b) && Apart(2 * a, 2 * b + 1) &&
+			       Apart(2 * a + 1, 2 * b + 1);
+		}
+		const auto first = (b - first_leaf) * LEAF, last = std::min(first + LEAF, segments);
+		const auto end = (a - first_leaf + 1) * LEAF;
+		for (auto i = end - LEAF; i < end; i++) {
+			if (SegmentBox(i).Intersects(runs[b].box) && !Apart(i, std::max(first, i + 2), last)) {
+				return false;
+			}
+		}
+		return true;
+	}
+
+	//! Likewise of a segment and those of [from, to)
+	bool Apart(uint32_t i, uint32_t from, uint32_t to) {
+		using namespace plain_chain_detail;
+		if (!Spend(LEAF)) {
+			return false;
+		}
+		const auto box = SegmentBox(i);
+		for (auto j = from; j < to; j++) {
+			if (!box.Intersects(SegmentBox(j)) || (closed && i == 0 && j + 1 == segments)) {
 				continue;
 			}
-			const auto a = view.Vertex(begin + i), b = view.Vertex(begin + i + 1);
-			const auto c = view.Vertex(begin + j), d = view.Vertex(begin + j + 1);
+			const auto a = vertex(i), b = vertex(i + 1), c = vertex(j), d = vertex(j + 1);
 			if (!BothOnOneSide(a, b, c, d) && !BothOnOneSide(c, d, a, b)) {
 				return false;
 			}
 		}
+		return true;
 	}
-	return true;
+
+	vibe::Box SegmentBox(uint32_t i) const {
+		const auto a = vertex(i), b = vertex(i + 1);
+		return vibe::Box {vibe::Min(a.x, b.x), vibe::Min(a.y, b.y), vibe::Max(a.x, b.x), vibe::Max(a.y, b.y)};
+	}
+
+	const VERTEX &vertex;
+	const uint32_t segments;
+	const bool closed;
+	size_t left;
+	//! Node n has the nodes 2n and 2n + 1 below it; the leaves come last
+	uint32_t first_leaf = 0;
+	Run *runs = nullptr;
+	Poll poll;
+};
+
+//! Whether vertices make a chain of distinct neighbours that nowhere meets itself, but for the last vertex, which may be the
+//! first. Coordinates must be finite.
+inline bool IsPlainChain(const vibe::Vec2 *vertices, size_t count) {
+	const auto vertex = [&](uint32_t i) { return vertices[i]; };
+	return count >= 2 && count < UINT32_MAX && PlainChain<decltype(vertex)>(vertex, uint32_t(count)).Check();
+}
+//! The same of a ring that is given without the vertex that closes it
+inline bool IsPlainRing(const vibe::Vec2 *vertices, size_t count) {
+	const auto vertex = [&](uint32_t i) { return vertices[i == count ? 0 : i]; };
+	return count >= 3 && count < UINT32_MAX - 1 && PlainChain<decltype(vertex)>(vertex, uint32_t(count) + 1).Check();
+}
+//! The same of vertices [begin, end)
+inline bool IsPlainChain(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
+	const auto vertex = [&](uint32_t i) { return view.Vertex(begin + i); };
+	return end - begin >= 2 && PlainChain<decltype(vertex)>(vertex, end - begin).Check();
 }
 
 } // namespace vibespatial

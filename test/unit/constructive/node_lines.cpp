@@ -36,3 +36,23 @@ TEST_CASE("Rings are lines, points are not", "[node_lines]") {
 	}
 	REQUIRE_THROWS_AS(Noded("LINESTRING (0 0, nan 1)"), GeometryError);
 }
+
+//! Beside another line, so that it goes through the overlay
+static std::string NodedByOverlay(const std::string &line) {
+	const auto noded = Noded("MULTILINESTRING (" + line + ", (1000 1000, 1001 1001))");
+	const auto other = noded.find(", (1000 1000");
+	REQUIRE(other != std::string::npos);
+	return noded.substr(0, other) + ")";
+}
+
+TEST_CASE("A line that nowhere meets itself is the same as from an overlay", "[node_lines]") {
+	for (auto line : {"(0 0, 1 1, 2 0)", "(2 0, 1 1, 0 0)", "(0 5, 3 3, 0 0)", "(0 0, 3 3, 0 5)",
+	                  "(0 0, 1 0, 1 1, 0 0)", "(0 0, 1 1, 1 0, 0 0)", "(1 1, 0 0, 1 0, 1 1)", "(1 1, 1 0, 0 0, 1 1)",
+	                  "(1 0, 1 1, 0 0, 1 0)", "(1 0, 0 0, 1 1, 1 0)", "(1 0, 2 0, 2 1, 0 1, 0 0, 1 0)",
+	                  "(1 0, 0 0, 0 1, 2 1, 2 0, 1 0)", "(0 1, 0 2, 1 2, 1 0, 0 0, 0 1)",
+	                  "(0 1, 0 0, 1 0, 1 2, 0 2, 0 1)", "(0 0, 1 0, 1 0, 2 0, 3 1)", "(-0.0 1, -1 -0.0, 0 -1)"}) {
+		INFO(line);
+		REQUIRE(Noded(std::string("LINESTRING ") + line) == NodedByOverlay(line));
+	}
+	REQUIRE(Noded("LINESTRING (0 0, 1e-200 1e-200, 0 2e-200)") != "");
+}
