@@ -5,6 +5,7 @@
 #include "engine/constructive/buffer.hpp"
 #include "engine/constructive/buffer_reach.hpp"
 #include "engine/measure/distance.hpp"
+#include "engine/measure/polygon_contact.hpp"
 
 namespace duckdb {
 
@@ -118,6 +119,10 @@ struct ST_Distance {
 		    (right_point && !left.IsConstant() &&
 		     vibespatial::PointWkbDistance(b, WkbData(geom1), geom1.GetSize(), distance))) {
 			return distance;
+		}
+		if (!left.IsConstant() && !right.IsConstant() &&
+		    vibespatial::PolygonsMeet(WkbData(geom1), geom1.GetSize(), WkbData(geom2), geom2.GetSize())) {
+			return 0.0;
 		}
 		auto &left_shape = left.GetShape(geom1);
 		auto &right_shape = right.GetShape(geom2);
