@@ -50,6 +50,7 @@ LAYERS = [
     "duckdb/spatial_join",
     "duckdb/spatial_join/physical",
     "duckdb/spatial_join/rewrites",
+    "duckdb/knn/rewrites",
     "duckdb/scalar_batch",
     "duckdb/planning",
     "duckdb/tables",

@@ -59,6 +59,11 @@ bool KnnDispatch::Find(const std::vector<vibe::Vec2> &queries, uint64_t k, doubl
 	return true;
 }
 
+string KnnDispatch::DescribePlan(ClientContext &context, idx_t left_rows) {
+	auto mode = GetExecutionMode(context);
+	return vibespatial::Decide(mode, Operation::KNN, left_rows, GetGpuMinRows(context)).Describe();
+}
+
 void KnnDispatch::Fail(const std::exception &error) {
 	if (!dispatch.Fail(error.what())) {
 		FailOnDevice("search", error.what());

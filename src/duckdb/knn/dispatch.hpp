@@ -25,6 +25,8 @@ public:
 	bool Find(const std::vector<vibe::Vec2> &points, uint64_t k, double most,
 	          vibespatial::PackedNeighbours &neighbours);
 
+	//! For EXPLAIN
+	static string DescribePlan(ClientContext &context, idx_t left_rows);
 	//! For EXPLAIN ANALYZE
 	string Describe() const {
 		return dispatch.Describe();

@@ -2,6 +2,7 @@
 
 #include "duckdb/execution/column_binding_resolver.hpp"
 #include "duckdb/operators/collect_rows.hpp"
+#include "duckdb/knn/dispatch.hpp"
 #include "duckdb/knn/physical.hpp"
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/support/settings.hpp"
@@ -40,7 +41,7 @@ InsertionOrderPreservingMap<string> LogicalKnn::ParamsToString() const {
 }
 
 vector<ColumnBinding> LogicalKnn::GetColumnBindings() {
-	return GenerateColumnBindings(table_index, OWN_COLUMNS + expressions.size() - 2);
+	return GenerateColumnBindings(table_index, PhysicalKnn::OWN_COLUMNS + expressions.size() - 2);
 }
 
 vector<TableIndex> LogicalKnn::GetTableIndex() const {
@@ -88,7 +89,10 @@ PhysicalOperator &LogicalKnn::CreatePlan(ClientContext &context, PhysicalPlanGen
 	};
 	auto &left = collect(0);
 	auto &right = collect(1);
-	return planner.Make<PhysicalKnn>(*this, left, right, deterministic);
+	KnnRequest request {k, max_distance};
+	return planner.Make<PhysicalKnn>(*this, std::move(request),
+	                                 KnnDispatch::DescribePlan(context, left.estimated_cardinality), left, right,
+	                                 deterministic);
 }
 
 } // namespace duckdb

@@ -18,9 +18,6 @@ public:
 	           vector<unique_ptr<Expression>> right_columns, unique_ptr<LogicalOperator> left,
 	           unique_ptr<LogicalOperator> right);
 
-	//! Beside the columns of the children
-	static constexpr idx_t OWN_COLUMNS = 4;
-
 	const TableIndex table_index;
 	const uint64_t k;
 	const double max_distance;

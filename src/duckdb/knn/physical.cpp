@@ -22,16 +22,14 @@ using vibespatial::KnnSearch;
 using vibespatial::Neighbour;
 using vibespatial::PackedNeighbours;
 
-//! As errors name it
-static constexpr const char *FUNCTION = "vibe_knn";
-
 //===----------------------------------------------------------------------===//
 // Planning
 //===----------------------------------------------------------------------===//
-PhysicalKnn::PhysicalKnn(PhysicalPlan &plan, LogicalKnn &knn, PhysicalOperator &left, PhysicalOperator &right,
-                         bool deterministic)
-    : ReportingOperator(plan, PhysicalOperatorType::EXTENSION, knn.types, knn.estimated_cardinality), k(knn.k),
-      max_distance(knn.max_distance), deterministic(deterministic), layout(make_shared_ptr<TupleDataLayout>()) {
+PhysicalKnn::PhysicalKnn(PhysicalPlan &plan, LogicalOperator &knn, KnnRequest request, string planned_engine,
+                         PhysicalOperator &left, PhysicalOperator &right, bool deterministic)
+    : ReportingOperator(plan, PhysicalOperatorType::EXTENSION, knn.types, knn.estimated_cardinality),
+      request(std::move(request)), planned_engine(std::move(planned_engine)), deterministic(deterministic),
+      layout(make_shared_ptr<TupleDataLayout>()) {
 	children.push_back(left);
 	children.push_back(right);
 	layout->Initialize(right.types, TupleDataValidityType::CAN_HAVE_NULL_VALUES);
@@ -43,12 +41,20 @@ string PhysicalKnn::GetName() const {
 
 InsertionOrderPreservingMap<string> PhysicalKnn::ParamsToString() const {
 	InsertionOrderPreservingMap<string> result;
-	result["Neighbours"] = to_string(k);
-	if (!Value::IsFinite(max_distance)) {
+	if (!request.distance.empty()) {
+		result["Distance"] = request.distance;
+	}
+	result["Neighbours"] = to_string(request.k);
+	if (!Value::IsFinite(request.max_distance)) {
 		result["Max Distance"] = "none";
 	} else {
-		result["Max Distance"] = Value::DOUBLE(max_distance).ToString();
+		result["Max Distance"] = Value::DOUBLE(request.max_distance).ToString();
 	}
+	if (request.outer) {
+		result["Join Type"] = "LEFT";
+	}
+	result["Index"] = "tree of boxes";
+	result["Engine"] = planned_engine;
 	SetEstimatedCardinality(result, estimated_cardinality);
 	return result;
 }
@@ -59,7 +65,7 @@ vector<const_reference<PhysicalOperator>> PhysicalKnn::GetSources() const {
 
 void PhysicalKnn::BuildPipelines(Pipeline &current, MetaPipeline &meta_pipeline) {
 	if (meta_pipeline.HasRecursiveCTE()) {
-		throw NotImplementedException("%s: not inside of a recursive CTE", FUNCTION);
+		throw NotImplementedException("%s: not inside of a recursive CTE", request.function);
 	}
 	meta_pipeline.GetState().SetPipelineSource(current, *this);
 	for (auto &child : children) {
@@ -85,7 +91,7 @@ public:
 		auto &collected = op.Right().Rows();
 		auto count = collected.Count();
 		if (count >= NumericLimits<uint32_t>::Maximum()) {
-			throw OutOfRangeException("%s: at most 4 billion rows can be searched", FUNCTION);
+			throw OutOfRangeException("%s: at most 4 billion rows can be searched", op.request.function);
 		}
 		memory.Resize(KnnIndex::EstimateMemory(count) + count * sizeof(data_ptr_t));
 		Load(parallel, collected);
@@ -180,7 +186,7 @@ public:
 	void Build() {
 		build.Run([&](vibespatial::Parallel &parallel) {
 			right.Build(parallel);
-			dispatch.Decide(*right.index, op.Left().Rows().Count(), op.k, parallel);
+			dispatch.Decide(*right.index, op.Left().Rows().Count(), op.request.k, parallel);
 		});
 	}
 	//! Chunks of the left side that a thread takes at a time
@@ -252,7 +258,8 @@ private:
 class KnnLocalSource : public LocalSourceState {
 public:
 	KnnLocalSource(ExecutionContext &context, const PhysicalKnn &op)
-	    : op(op), memory(context.client), locations(LogicalType::POINTER), left_rows(STANDARD_VECTOR_SIZE) {
+	    : op(op), memory(context.client), locations(LogicalType::POINTER), left_rows(STANDARD_VECTOR_SIZE),
+	      matched_rows(STANDARD_VECTOR_SIZE) {
 		vector<LogicalType> types;
 		for (column_t column = 1; column < op.layout->ColumnCount(); column++) {
 			columns.push_back(column);
@@ -270,13 +277,17 @@ public:
 			return;
 		}
 		auto &index = *global.right.index;
-		auto bytes = KnnSearch::EstimateMemory(index, op.k);
+		auto bytes = KnnSearch::EstimateMemory(index, op.request.k);
+		if (op.request.empty_is_near || op.request.null_is_last) {
+			bytes += MinValue<idx_t>(op.request.k, index.RowCount()) * sizeof(Neighbour);
+		}
 		if (global.dispatch.OnGpu()) {
 			auto rows = global.TileChunks() * STANDARD_VECTOR_SIZE;
-			bytes += rows * (sizeof(vibe::Vec2) + 2 * sizeof(uint32_t) + op.k * (sizeof(uint32_t) + sizeof(double)));
+			bytes +=
+			    rows * (sizeof(vibe::Vec2) + 2 * sizeof(uint32_t) + op.request.k * (sizeof(uint32_t) + sizeof(double)));
 		}
 		memory.Resize(bytes);
-		search = make_uniq<KnnSearch>(index, op.k, op.max_distance, CancelPoll(context));
+		search = make_uniq<KnnSearch>(index, op.request.k, op.request.max_distance, CancelPoll(context));
 	}
 
 	//! The next chunks of the left side
@@ -299,7 +310,7 @@ public:
 			for (idx_t i = 0; i < tile_size; i++) {
 				tile[i]->AddQueries(points);
 			}
-			if (!points.empty() && !global.dispatch.Find(points, op.k, op.max_distance, packed)) {
+			if (!points.empty() && !global.dispatch.Find(points, op.request.k, op.request.max_distance, packed)) {
 				for (idx_t i = 0; i < tile_size; i++) {
 					tile[i]->queries.clear();
 				}
@@ -318,20 +329,34 @@ public:
 		auto &left = *tile[at];
 		first_row = left.FirstRow();
 		idx_t count = 0;
+		idx_t matched = 0;
 		while (count < STANDARD_VECTOR_SIZE && next < left.chunk.size()) {
 			if (!neighbours) {
 				neighbours = &Neighbours(left, next);
 				position = 0;
+				found = neighbours->size();
+				AddOthers(*right.index, left, next);
+			}
+			if (neighbours->empty() && op.request.outer) {
+				left_row[count] = NumericCast<int64_t>(first_row + next);
+				for (idx_t own = 1; own < PhysicalKnn::OWN_COLUMNS; own++) {
+					FlatVector::SetNull(result.data[own], count, true);
+				}
+				left_rows.set_index(count++, next);
 			}
 			for (; count < STANDARD_VECTOR_SIZE && position < neighbours->size(); count++, position++) {
 				auto &neighbour = (*neighbours)[position];
 				left_row[count] = NumericCast<int64_t>(first_row + next);
 				right_row[count] = neighbour.row;
 				distance[count] = neighbour.distance;
+				if (position >= found) {
+					FlatVector::SetNull(result.data[2], count, true);
+				}
 				rank[count] = NumericCast<int64_t>(position + 1);
 				left_rows.set_index(count, next);
 				if (!columns.empty()) {
 					location[count] = right.locations[neighbour.row];
+					matched_rows.set_index(matched++, count);
 				}
 			}
 			if (position == neighbours->size()) {
@@ -339,15 +364,28 @@ public:
 				next++;
 			}
 		}
-		auto column = LogicalKnn::OWN_COLUMNS;
+		auto column = PhysicalKnn::OWN_COLUMNS;
 		for (idx_t i = 1; i < left.chunk.ColumnCount(); i++) {
 			result.data[column++].Slice(left.chunk.data[i], left_rows, count);
 		}
 		if (!columns.empty() && count > 0) {
 			gathered.Reset();
 			TupleDataCollection::ResetCachedCastVectors(gather_state, columns);
-			auto &all = *FlatVector::IncrementalSelectionVector();
-			right.Rows().Gather(locations, all, count, columns, gathered, all, gather_state.cached_cast_vectors);
+			if (matched > 0) {
+				right.Rows().Gather(locations, matched_rows, matched, columns, gathered, matched_rows,
+				                    gather_state.cached_cast_vectors);
+			}
+			SetRowCount(gathered, count);
+			idx_t next_match = 0;
+			for (idx_t row = 0; matched < count && row < count; row++) {
+				if (next_match < matched && matched_rows.get_index(next_match) == row) {
+					next_match++;
+					continue;
+				}
+				for (auto &values : gathered.data) {
+					FlatVector::SetNull(values, row, true);
+				}
+			}
 			for (auto &values : gathered.data) {
 				result.data[column++].Reference(values);
 			}
@@ -370,8 +408,11 @@ public:
 private:
 	const std::vector<Neighbour> &Neighbours(const LeftChunk &left, idx_t row) {
 		if (left.queries.empty() || left.queries[row] == LeftChunk::NONE) {
-			return search->Find(left.GeometryOf(row));
+			auto &result = search->Find(left.GeometryOf(row));
+			left_is_empty = search->WasEmpty();
+			return result;
 		}
+		left_is_empty = false;
 		auto query = left.queries[row];
 		unpacked.clear();
 		for (idx_t n = 0; n < packed.found[query]; n++) {
@@ -379,6 +420,52 @@ private:
 			unpacked.push_back(Neighbour {packed.distances[place], packed.rows[place]});
 		}
 		return unpacked;
+	}
+
+	//! Adds the rows that the search does not know of to the neighbours that it found
+	void AddOthers(const KnnIndex &index, const LeftChunk &left, idx_t row) {
+		auto &request = op.request;
+		auto &null_rows = index.NullRows();
+		auto &empty_rows = index.EmptyRows();
+		bool add_empty = request.empty_is_near && !empty_rows.empty();
+		bool add_null = request.null_is_last && found < request.k && !null_rows.empty();
+		bool is_near_or_null = found == 0 && (request.empty_is_near || request.null_is_last);
+		if (!add_empty && !add_null && !is_near_or_null) {
+			return;
+		}
+		completed.clear();
+		auto add = [&](double distance, idx_t right_row) {
+			completed.push_back(Neighbour {distance, NumericCast<uint32_t>(right_row)});
+		};
+		if (!left.GeometryOf(row).data) {
+			for (idx_t i = 0; request.null_is_last && i < MinValue<idx_t>(request.k, index.RowCount()); i++) {
+				add(0, i);
+			}
+			neighbours = &completed;
+			return;
+		}
+		if (request.empty_is_near && found == 0 && left_is_empty) {
+			idx_t next_null = 0;
+			for (idx_t i = 0; completed.size() < request.k && i < index.RowCount(); i++) {
+				if (next_null < null_rows.size() && null_rows[next_null] == i) {
+					next_null++;
+				} else {
+					add(0, i);
+				}
+			}
+		} else if (request.empty_is_near) {
+			for (idx_t i = 0; i < MinValue<idx_t>(request.k, empty_rows.size()); i++) {
+				add(0, empty_rows[i]);
+			}
+		}
+		for (idx_t i = 0; completed.size() < request.k && i < found; i++) {
+			completed.push_back((*neighbours)[i]);
+		}
+		found = completed.size();
+		for (idx_t i = 0; request.null_is_last && completed.size() < request.k && i < null_rows.size(); i++) {
+			add(0, null_rows[i]);
+		}
+		neighbours = &completed;
 	}
 
 	const PhysicalKnn &op;
@@ -394,6 +481,10 @@ private:
 	//! Of the next row, from `position` on
 	const std::vector<Neighbour> *neighbours = nullptr;
 	idx_t position = 0;
+	//! So many of them have a distance
+	idx_t found = 0;
+	bool left_is_empty = false;
+	std::vector<Neighbour> completed;
 
 	// What a device found
 	std::vector<vibe::Vec2> points;
@@ -406,6 +497,8 @@ private:
 	TupleDataChunkState gather_state;
 	DataChunk gathered;
 	SelectionVector left_rows;
+	//! The places of rows that have a neighbour
+	SelectionVector matched_rows;
 };
 
 } // namespace
@@ -423,7 +516,7 @@ SourceResultType PhysicalKnn::GetDataInternal(ExecutionContext &context, DataChu
 	auto &global = input.global_state.Cast<KnnGlobalSource>();
 	auto &local = input.local_state.Cast<KnnLocalSource>();
 	const QueryScope scope(context.client);
-	return WithFunctionName(FUNCTION, [&] {
+	return WithFunctionName(request.function, [&] {
 		global.Build();
 		local.Start(context.client, global);
 		while (true) {

@@ -7,20 +7,40 @@
 #include "duckdb/common/types/row/tuple_data_layout.hpp"
 #include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/operators/collect_rows.hpp"
-#include "duckdb/knn/logical.hpp"
+
+#include <limits>
 
 namespace duckdb {
+
+//! What is asked for of each left row
+struct KnnRequest {
+	uint64_t k;
+	double max_distance = std::numeric_limits<double>::infinity();
+	//! An EMPTY geometry is at distance 0 of all others, as ST_Distance says; else it has no neighbours and is nobody's
+	bool empty_is_near = false;
+	//! Rows whose distance is NULL come after all others, as in ORDER BY; else they are nobody's neighbours
+	bool null_is_last = false;
+	//! A left row without neighbours comes out once, with NULLs on the right
+	bool outer = false;
+	//! As errors name it
+	const char *function = "vibe_knn";
+	//! For EXPLAIN
+	string distance = string();
+};
 
 //! VIBE_KNN. Both children are collected, so that their rows have numbers. The source's threads index the right side together, then
 //! each takes chunks of the left one: rows come out by left row and rank wherever DuckDB keeps the order of a scan.
 class PhysicalKnn : public ReportingOperator<PhysicalOperator> {
 public:
-	PhysicalKnn(PhysicalPlan &plan, LogicalKnn &knn, PhysicalOperator &left, PhysicalOperator &right,
-	            bool deterministic);
+	//! The children are PhysicalCollectRows: the geometry, then the columns that come out
+	PhysicalKnn(PhysicalPlan &plan, LogicalOperator &knn, KnnRequest request, string planned_engine,
+	            PhysicalOperator &left, PhysicalOperator &right, bool deterministic);
 
-	const uint64_t k;
-	const double max_distance;
+	const KnnRequest request;
+	const string planned_engine;
 	const bool deterministic;
+	//! What comes out before the columns of the children: left_row, right_row, distance, rank
+	static constexpr idx_t OWN_COLUMNS = 4;
 	//! Of the rows of the right side
 	shared_ptr<TupleDataLayout> layout;
 

@@ -3,6 +3,7 @@
 
 #include "duckdb/expressions/condition.hpp"
 #include "duckdb/expressions/rewrites.hpp"
+#include "duckdb/knn/rewrites/rewrites.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/scalar_batch/logical.hpp"
@@ -32,6 +33,10 @@ void RunBeforeDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator>
 	if (GetRewrites(input.context)) {
 		RewriteExpressions(input.context, *plan);
 	}
+	// A recursive CTE runs its plan many times
+	if (GetRewrites(input.context) && !join_rewrites::HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
+		RewriteNeighbours(input.context, input.optimizer.binder, plan);
+	}
 	// Last: expressions are not rewritten while they are hidden
 	if (HasOtherExtensions(input.context)) {
 		HideSpatialPredicates(*plan);
@@ -41,6 +46,7 @@ void RunBeforeDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator>
 //! Filters have been pushed down, joins have been ordered, and cardinalities have been estimated
 void RunAfterDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
 	bool hidden = RestoreSpatialPredicates(*plan);
+	FinishNeighbours(input.context, plan);
 	// A recursive CTE runs its plan many times. DuckDB's own joins are made for that, ours would build an index each time.
 	if (!join_rewrites::HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
 		RewriteSpatialJoins(input.context, input.optimizer.binder, plan);

@@ -156,6 +156,15 @@ inline bool HasFilter(const BoundAggregateExpression &expr) {
 inline bool HasOrder(const BoundAggregateExpression &expr) {
 	return expr.GetOrderBys() != nullptr;
 }
+inline bool IsRowNumber(const BoundWindowExpression &expr) {
+	return expr.WindowFunction() && NameOf(expr.WindowFunction()->GetName()) == "row_number";
+}
+inline const vector<unique_ptr<Expression>> &PartitionsOf(const BoundWindowExpression &expr) {
+	return expr.Partitions();
+}
+inline vector<BoundOrderByNode> &OrdersOf(BoundWindowExpression &expr) {
+	return expr.OrderByMutable();
+}
 inline bool IsComparison(const Expression &expr) {
 	return BoundComparisonExpression::IsComparison(expr);
 }
@@ -216,6 +225,15 @@ inline bool HasFilter(const BoundAggregateExpression &expr) {
 }
 inline bool HasOrder(const BoundAggregateExpression &expr) {
 	return expr.order_bys != nullptr;
+}
+inline bool IsRowNumber(const BoundWindowExpression &expr) {
+	return expr.GetExpressionType() == ExpressionType::WINDOW_ROW_NUMBER && expr.arg_orders.empty();
+}
+inline const vector<unique_ptr<Expression>> &PartitionsOf(const BoundWindowExpression &expr) {
+	return expr.partitions;
+}
+inline vector<BoundOrderByNode> &OrdersOf(BoundWindowExpression &expr) {
+	return expr.orders;
 }
 inline bool IsComparison(const Expression &expr) {
 	return expr.GetExpressionClass() == ExpressionClass::BOUND_COMPARISON;

@@ -49,6 +49,8 @@ void KnnIndex::Build(Parallel &parallel) {
 		//! The parts of rows that have several; the box of such a row itself stays empty
 		std::vector<Box> parts;
 		std::vector<uint32_t> owners;
+		std::vector<uint32_t> null_rows;
+		std::vector<uint32_t> empty_rows;
 		bool all_points = true;
 	};
 	const size_t count = rows.size();
@@ -62,6 +64,7 @@ void KnnIndex::Build(Parallel &parallel) {
 			auto &row = rows[i];
 			Vec2 at;
 			if (!row.data) {
+				share.null_rows.push_back(static_cast<uint32_t>(i));
 				continue;
 			}
 			if (TryReadPoint(row.data, row.size, at)) {
@@ -78,6 +81,7 @@ void KnnIndex::Build(Parallel &parallel) {
 				BuildShape(row.data, row.size, scratch, unused); // throws the error
 			}
 			if (reader.vertices == 0) {
+				share.empty_rows.push_back(static_cast<uint32_t>(i));
 				continue;
 			}
 			share.all_points = false;
@@ -94,6 +98,8 @@ void KnnIndex::Build(Parallel &parallel) {
 		all_points = all_points && share.all_points;
 		boxes.insert(boxes.end(), share.parts.begin(), share.parts.end());
 		part_row.insert(part_row.end(), share.owners.begin(), share.owners.end());
+		null_rows.insert(null_rows.end(), share.null_rows.begin(), share.null_rows.end());
+		empty_rows.insert(empty_rows.end(), share.empty_rows.begin(), share.empty_rows.end());
 	}
 	tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
 	levels = vibe::NodeLevels::Of(tree->Count());
@@ -145,7 +151,8 @@ const ShapeView &KnnIndex::KeepShape(uint32_t row) const {
 
 size_t KnnIndex::MemoryUsage() const {
 	return rows.capacity() * sizeof(JoinRow) + (tree ? tree->MemoryUsage() : 0) + leaves.capacity() * sizeof(double) +
-	       part_row.capacity() * sizeof(uint32_t) + shapes.capacity() * sizeof(void *) + shape_bytes;
+	       (part_row.capacity() + null_rows.capacity() + empty_rows.capacity()) * sizeof(uint32_t) +
+	       shapes.capacity() * sizeof(void *) + shape_bytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -255,6 +262,7 @@ size_t KnnSearch::EstimateMemory(const KnnIndex &index, uint64_t k) {
 
 const std::vector<Neighbour> &KnnSearch::Find(const JoinRow &row) {
 	nearest.clear();
+	was_empty = false;
 	if (!row.data || k == 0 || index.ItemCount() == 0) {
 		return nearest;
 	}
@@ -266,7 +274,8 @@ const std::vector<Neighbour> &KnnSearch::Find(const JoinRow &row) {
 		FindItems(Box {point.x, point.y, point.x, point.y});
 	} else {
 		BuildShape(row.data, row.size, batch, shape);
-		if (shape.View().dimension >= 0) {
+		was_empty = shape.View().dimension < 0;
+		if (!was_empty) {
 			FindItems(shape.View().box);
 		}
 	}

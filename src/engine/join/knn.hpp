@@ -47,6 +47,13 @@ public:
 	size_t RowCount() const {
 		return row_count;
 	}
+	//! The rows that are nobody's neighbours, in their order
+	const std::vector<uint32_t> &NullRows() const {
+		return null_rows;
+	}
+	const std::vector<uint32_t> &EmptyRows() const {
+		return empty_rows;
+	}
 	size_t MemoryUsage() const;
 
 	// For the GPU engine, where all rows are points
@@ -79,6 +86,8 @@ private:
 	UninitializedVector<double> leaves;
 	//! Items of the tree are the rows, followed by the parts of rows that have several. The row of each part:
 	std::vector<uint32_t> part_row;
+	std::vector<uint32_t> null_rows;
+	std::vector<uint32_t> empty_rows;
 	//! Cached shapes of large geometries
 	mutable std::vector<std::atomic<Shape *>> shapes;
 	mutable std::atomic<size_t> shape_bytes {0};
@@ -94,6 +103,10 @@ public:
 	static size_t EstimateMemory(const KnnIndex &index, uint64_t k);
 	//! The neighbours, nearest first; valid until the next call. Throws GeometryError.
 	const std::vector<Neighbour> &Find(const JoinRow &row);
+	//! Whether the last row was EMPTY; unknown where the index has no items
+	bool WasEmpty() const {
+		return was_empty;
+	}
 
 private:
 	//! Up to this k the neighbours are a sorted list, above it a heap
@@ -135,6 +148,7 @@ private:
 
 	// The current row
 	bool is_point = false;
+	bool was_empty = false;
 	vibe::Vec2 point {};
 	GeometryBatch batch;
 	Shape shape;
