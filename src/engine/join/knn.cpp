@@ -186,6 +186,20 @@ struct ChildSquares {
 			std::memcpy(squares + four, &result, sizeof(result));
 		}
 	}
+	//! Bounds for the squared distance to whatever lies in the box of a child and touches its sides, with room for what rounding
+	//! takes away here and in SquareTo()
+	static void SetFarthest(const NodeBox &query, const float *node, float *farthest) {
+		const Floats min_x = Floats {} + query.min_x, min_y = Floats {} + query.min_y;
+		const Floats max_x = Floats {} + query.max_x, max_y = Floats {} + query.max_y;
+		const Floats room = Floats {} + 1.00001f, least = Floats {} + 1e-36f;
+		for (uint32_t four = 0; four < FANOUT; four += 4) {
+			const Floats low_x = Load(node + four), low_y = Load(node + FANOUT + four);
+			const Floats high_x = Load(node + 2 * FANOUT + four), high_y = Load(node + 3 * FANOUT + four);
+			const Floats dx = Larger(high_x - min_x, max_x - low_x), dy = Larger(high_y - min_y, max_y - low_y);
+			const Floats square = (dx * dx + dy * dy) * room + least;
+			std::memcpy(farthest + four, &square, sizeof(square));
+		}
+	}
 	//! Takes the nearest child; FANOUT when all are out of reach
 	uint32_t Take(float reach) {
 		const Floats fours[4] = {Load(squares), Load(squares + 4), Load(squares + 8), Load(squares + 12)};
@@ -256,7 +270,8 @@ KnnSearch::KnnSearch(const KnnIndex &index_p, uint64_t k_p, double most_p, std::
 
 size_t KnnSearch::EstimateMemory(const KnnIndex &index, uint64_t k) {
 	const auto rows = index.RowCount();
-	return static_cast<size_t>(std::min<uint64_t>(k, rows)) * sizeof(Neighbour) +
+	const auto each = sizeof(Neighbour) + sizeof(float) + 5 * sizeof(Candidate);
+	return static_cast<size_t>(std::min<uint64_t>(k, rows)) * each +
 	       (index.part_row.empty() ? 0 : rows * sizeof(uint32_t));
 }
 
@@ -342,11 +357,10 @@ void KnnSearch::SearchLeaf(uint32_t leaf, const Vec2 &p) {
 	Poll(8);
 }
 
-void KnnSearch::FindPoints(const Vec2 &p) {
+template <class VISIT>
+void KnnSearch::Descend(const NodeBox &query, const VISIT &visit) {
 	const auto &levels = index.levels;
 	const float *nodes = index.tree->Nodes();
-	const auto query = NodeBox::Of(Box {p.x, p.y, p.x, p.y});
-	point_reach = vibe::PointReachOf(most);
 	// The current node of each level
 	uint32_t at[vibe::NodeLevels::MAX_LEVELS];
 	ChildSquares children[vibe::NodeLevels::MAX_LEVELS];
@@ -356,7 +370,7 @@ void KnnSearch::FindPoints(const Vec2 &p) {
 		children[level].Set(query, nodes + (levels.begin[level] + static_cast<size_t>(node)) * vibe::NODE_FLOATS);
 	};
 	if (level == 0) {
-		SearchLeaf(0, p);
+		visit(0);
 		return;
 	}
 	enter(0);
@@ -370,7 +384,7 @@ void KnnSearch::FindPoints(const Vec2 &p) {
 		}
 		const uint32_t child = at[level] * FANOUT + next;
 		if (level == 1) {
-			SearchLeaf(child, p);
+			visit(child);
 		} else {
 			level--;
 			enter(child);
@@ -378,9 +392,109 @@ void KnnSearch::FindPoints(const Vec2 &p) {
 	}
 }
 
+void KnnSearch::FindPoints(const Vec2 &p) {
+	point_reach = vibe::PointReachOf(most);
+	Descend(NodeBox::Of(Box {p.x, p.y, p.x, p.y}), [&](uint32_t leaf) { SearchLeaf(leaf, p); });
+}
+
 //===----------------------------------------------------------------------===//
-// All other geometries: best first, since computing a distance costs more than a heap operation
+// All other geometries: as few as possible are measured
 //===----------------------------------------------------------------------===//
+void KnnSearch::FindItems(const Box &box) {
+	const auto query = NodeBox::Of(box);
+	if (seen.empty()) {
+		FindWholeItems(query);
+	} else {
+		FindParts(query);
+	}
+}
+
+void KnnSearch::Measure(uint32_t item, uint32_t row) {
+	const double distance = index.AllPoints() ? DistanceTo(index.PointAt(item)) : DistanceTo(row);
+	// NaN: the distance overflows
+	if (Offer(distance == distance ? distance : vibe::Infinity(), row)) {
+		node_reach = std::min(node_reach, vibe::ReachOf(Reach()));
+	}
+}
+
+//! First the boxes alone: the k nearest rows are not beyond the farthest corners of the k boxes whose farthest corners are nearest. What is
+//! left is measured, the nearest box first. Boxes that are large or overlap leave much: then some are measured on the way.
+void KnnSearch::FindWholeItems(const NodeBox &query) {
+	const size_t most_candidates = 4 * std::min<size_t>(k, 1u << 20) + 64;
+	candidates.clear();
+	bounds.clear();
+	Descend(query, [&](uint32_t leaf) {
+		const float *node =
+		    index.tree->Nodes() + (index.levels.begin[0] + static_cast<size_t>(leaf)) * vibe::NODE_FLOATS;
+		ChildSquares nearest_corners;
+		float farthest[FANOUT];
+		nearest_corners.Set(query, node);
+		ChildSquares::SetFarthest(query, node, farthest);
+		for (uint32_t i = 0; i < FANOUT; i++) {
+			const float square = nearest_corners.squares[i];
+			if (square <= node_reach && square != ChildSquares::NONE) {
+				candidates.push_back(Candidate {square, leaf * FANOUT + i, 0});
+				Bound(farthest[i]);
+			}
+		}
+		Poll(8);
+		if (candidates.size() > most_candidates) {
+			MeasureCandidates();
+		}
+	});
+	MeasureCandidates();
+}
+
+void KnnSearch::MeasureCandidates() {
+	size_t count = 0;
+	for (auto &candidate : candidates) {
+		if (candidate.square <= node_reach) {
+			candidates[count++] = Candidate {candidate.square, candidate.item, index.tree->Ids()[candidate.item]};
+		}
+	}
+	std::sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(count),
+	          [](const Candidate &a, const Candidate &b) { return a.square < b.square; });
+	// They lie anywhere in memory
+	constexpr size_t AHEAD = 8;
+	auto prefetch = [&](size_t i) {
+		if (i < count && !index.AllPoints()) {
+			__builtin_prefetch(index.rows[candidates[i].row].data);
+		}
+	};
+	for (size_t i = 0; i < AHEAD; i++) {
+		prefetch(i);
+	}
+	for (size_t i = 0; i < count && candidates[i].square <= node_reach; i++) {
+		prefetch(i + AHEAD);
+		Measure(candidates[i].item, candidates[i].row);
+	}
+	candidates.clear();
+}
+
+void KnnSearch::Bound(float farthest) {
+	if (!(farthest <= std::numeric_limits<float>::max())) {
+		farthest = std::numeric_limits<float>::infinity(); // or NaN
+	}
+	if (bounds.size() == k) {
+		if (!(farthest < (k > MAX_LIST ? bounds.front() : bounds.back()))) {
+			return;
+		}
+		if (k > MAX_LIST) {
+			std::pop_heap(bounds.begin(), bounds.end());
+		}
+		bounds.pop_back();
+	}
+	if (k > MAX_LIST) {
+		bounds.push_back(farthest);
+		std::push_heap(bounds.begin(), bounds.end());
+	} else {
+		bounds.insert(std::upper_bound(bounds.begin(), bounds.end(), farthest), farthest);
+	}
+	if (bounds.size() == k) {
+		node_reach = std::min(node_reach, k > MAX_LIST ? bounds.front() : bounds.back());
+	}
+}
+
 void KnnSearch::Expand(uint32_t level, uint32_t node, const NodeBox &query) {
 	ChildSquares children;
 	children.Set(query,
@@ -395,9 +509,9 @@ void KnnSearch::Expand(uint32_t level, uint32_t node, const NodeBox &query) {
 	Poll(8);
 }
 
-void KnnSearch::FindItems(const Box &box) {
-	const auto query = NodeBox::Of(box);
-	if (!seen.empty() && ++search == 0) {
+//! Items are parts of rows, which says nothing about how many rows are near: best first
+void KnnSearch::FindParts(const NodeBox &query) {
+	if (++search == 0) {
 		std::fill(seen.begin(), seen.end(), 0);
 		search = 1;
 	}
@@ -415,16 +529,9 @@ void KnnSearch::FindItems(const Box &box) {
 		if (row >= index.RowCount()) {
 			row = index.part_row[row - index.RowCount()];
 		}
-		if (!seen.empty()) {
-			if (seen[row] == search) {
-				continue;
-			}
+		if (seen[row] != search) {
 			seen[row] = search;
-		}
-		const double distance = index.AllPoints() ? DistanceTo(index.PointAt(place.child)) : DistanceTo(row);
-		// NaN: the distance overflows
-		if (Offer(distance == distance ? distance : vibe::Infinity(), row)) {
-			node_reach = vibe::ReachOf(Reach());
+			Measure(place.child, row);
 		}
 	}
 }

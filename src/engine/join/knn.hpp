@@ -118,13 +118,28 @@ private:
 		uint32_t level;
 		uint32_t child;
 	};
+	//! An item whose box is within reach
+	struct Candidate {
+		float square;
+		uint32_t item;
+		uint32_t row;
+	};
 	static bool IsFarther(const Place &a, const Place &b) {
 		return a.square > b.square;
 	}
 
 	void FindPoints(const vibe::Vec2 &point);
 	void SearchLeaf(uint32_t leaf, const vibe::Vec2 &point);
+	//! Depth first, the nearest child first; calls `visit(node)` for the nodes of level 0 that are within reach
+	template <class VISIT>
+	void Descend(const vibe::NodeBox &query, const VISIT &visit);
 	void FindItems(const vibe::Box &box);
+	void FindWholeItems(const vibe::NodeBox &query);
+	void MeasureCandidates();
+	void FindParts(const vibe::NodeBox &query);
+	void Measure(uint32_t item, uint32_t row);
+	//! A row is not farther than this
+	void Bound(float farthest);
 	void Expand(uint32_t level, uint32_t node, const vibe::NodeBox &query);
 	//! The distance that ST_Distance gives, or any value beyond Reach()
 	double DistanceTo(uint32_t row);
@@ -153,7 +168,11 @@ private:
 	GeometryBatch batch;
 	Shape shape;
 
+	//! What is left to look at
 	std::vector<Place> places;
+	std::vector<Candidate> candidates;
+	//! Squared distances that so many rows do not exceed; the greatest is first where it is a heap
+	std::vector<float> bounds;
 	//! Where rows have several parts: the last search that visited each row
 	std::vector<uint32_t> seen;
 	uint32_t search = 0;
