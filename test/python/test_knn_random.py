@@ -3,6 +3,7 @@ import functools
 import os
 import random
 
+import duckdb
 import pytest
 
 SEEDS = 12 * max(int(os.environ.get("VIBESPATIAL_LONG", "0")), 1)
@@ -119,3 +120,18 @@ def test_random_queries(con, seed):
             assert found == expected, sql
             check_pairs(con, sql, rows, names, distance)
     assert taken > 0
+
+
+@pytest.mark.skipif(duckdb.__version__.startswith("1."), reason="DuckDB 2.0 brought NEAREST")
+@pytest.mark.parametrize("k", [1, 3])
+def test_nearest_by_distance(con, k):
+    fill(con, random.Random(3))
+    sql = f"SELECT a.id AS aid, b.id AS bid, ST_Distance(a.g, b.g) AS d FROM a JOIN b NEAREST {k} BY DISTANCE ST_Distance(a.g, b.g)"
+    con.execute("SET disabled_optimizers = 'extension,top_n_window_elimination'")
+    expected, _, _ = answer(con, sql)
+    con.execute("SET disabled_optimizers = ''")
+    assert "VIBE_KNN" in con.execute(f"EXPLAIN (FORMAT json) {sql}").fetchone()[1]
+    found, rows, names = answer(con, sql)
+    assert found == expected
+    assert len(rows) > 0
+    check_pairs(con, sql, rows, names, "ST_Distance(a.g, b.g)")
