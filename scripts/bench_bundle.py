@@ -120,6 +120,7 @@ def main():
             elif name == "tables":
                 data = pathlib.Path(os.environ.get("VIBESPATIAL_SHARED_DATA", ROOT.parent / "shared" / "data"))
                 key = "".join(f"{path.name} {path.stat().st_size}" for path in sorted(data.glob("*.parquet")))
+                key += (ROOT / "bench" / "common.py").read_text()  # which tables there are, and how they are made
                 shutil.copy(kept(name, key, tables, PLAIN), sent)
             else:
                 key = "".join(entry.digest for entry in chosen(name, arguments)[0]) + code
