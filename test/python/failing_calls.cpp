@@ -114,7 +114,7 @@ void failing_calls_arm(const char *kind, long at, int on, size_t bytes, int trac
 	struct sigaction action {};
 	action.sa_sigaction = Fatal;
 	action.sa_flags = SA_SIGINFO;
-	for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
+	for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM}) {
 		sigaction(number, &action, nullptr);
 	}
 	seen = 0;

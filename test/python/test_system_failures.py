@@ -20,12 +20,15 @@ LONG = int(os.environ.get("VIBESPATIAL_LONG", "0"))
 # Numbers that the short form takes of each case
 SAMPLE = 16
 
-# Where DuckDB itself ends the process for want of memory, with or without an extension: what stands in the trace, and why
+# Where DuckDB itself ends the process for want of memory, or never ends, with or without an extension: what stands in the trace, and why
 OF_DUCKDB = {
     # noexcept, and allocates: the end of every transaction
     "DuckTransactionManager17RemoveTransaction": "std::terminate",
     # The C library's words for the thread-local state of DuckDB's parser and allocator, 8 KB, which a thread gets at its first use
     "cannot allocate memory for thread-local data": "exit status 127",
+    # DuckDB 2.0 plans a query's first events under the executor's lock. Without memory for the list of tasks, the task that was made goes,
+    # and asks for that lock again.
+    "Executor14UnregisterTask": "a thread that waits for itself, until the alarm",
 }
 
 OURS = ("vibespatial.duckdb_extension", "libvibespatial_")
