@@ -11,7 +11,7 @@
 namespace duckdb {
 
 //! VIBE_KNN in place of a cross product whose rows are cut to the nearest of each left row (rewrites.hpp). The columns of both
-//! children pass through it under their own bindings, as through a join, so DuckDB's rules remove those that nobody reads.
+//! children pass through it under their own bindings, as through a join.
 class LogicalNeighbours : public LogicalExtensionOperator {
 public:
 	//! The geometries are expressions over one child each

@@ -342,6 +342,24 @@ uint32_t CellIndexBuilder::CountEdges(const ItemSpan &items, AreaSet &active) {
 	return edges;
 }
 
+//! The areas that contain the first reference point of each row, one row after the other
+class CellIndexBuilder::RowStarts {
+public:
+	explicit RowStarts(const Task &task) : task(task), areas(task.start) {
+	}
+	const AreaSet &Of(uint32_t row) {
+		while (flip < task.flips.size() && task.flips[flip].row <= row) {
+			areas.Flip(task.flips[flip++].area);
+		}
+		return areas;
+	}
+
+private:
+	const Task &task;
+	AreaSet areas;
+	size_t flip = 0;
+};
+
 //! Writes the words of some rows from their items
 void CellIndexBuilder::BuildRows(Worker &worker, const Task &task, uint32_t row_begin, uint32_t row_end,
                                  const ItemSpan *spans, size_t span_count) {
@@ -354,16 +372,12 @@ void CellIndexBuilder::BuildRows(Worker &worker, const Task &task, uint32_t row_
 	}
 	const uint32_t columns = grid.last_column + 1;
 	const Item *const sorted = level.sorted.begin();
-	AreaSet row_start = task.start;
-	size_t flip = 0;
+	RowStarts starts(task);
 	for (uint32_t row = row_begin; row < row_end; row++) {
 		if (over_limit) {
 			return;
 		}
-		while (flip < task.flips.size() && task.flips[flip].row <= row) {
-			row_start.Flip(task.flips[flip++].area);
-		}
-		level.active = row_start;
+		level.active = starts.Of(row);
 		uint32_t *word = grid.words + grid.CellOf(0, row);
 		const uint32_t *cell_begin = level.cell_begin.data() + size_t(row - row_begin) * columns;
 		for (uint32_t column = 0; column < columns;) {
@@ -407,16 +421,12 @@ void CellIndexBuilder::BuildNearRows(Worker &worker, const Task &task, uint32_t 
 	size_t kept_edges = 0;
 	level.kept.count = 0;
 	level.crowded.clear();
-	AreaSet row_start = task.start;
-	size_t flip = 0;
+	RowStarts starts(task);
 	for (uint32_t row = row_begin; row < row_end; row++) {
 		if (over_limit) {
 			return;
 		}
-		while (flip < task.flips.size() && task.flips[flip].row <= row) {
-			row_start.Flip(task.flips[flip++].area);
-		}
-		level.active = row_start;
+		level.active = starts.Of(row);
 		uint32_t *word = grid.words + grid.CellOf(0, row);
 		const uint32_t *cell_begin = level.cell_begin.data() + size_t(row - row_begin) * columns;
 		for (uint32_t column = 0; column < columns; column++) {

@@ -62,6 +62,7 @@ private:
 		uint32_t column, row;
 		size_t begin, end; // of its items, among Level::kept
 	};
+	class RowStarts;
 	//! Memory of one thread for one level of grids
 	struct Level {
 		Task task;
