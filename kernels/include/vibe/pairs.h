@@ -96,6 +96,13 @@ struct TreeView {
 	const u32 *part_row;
 };
 
+//! Queries of a tree that meet more items than `max_visits`, which many threads look at together
+struct WideRows {
+	u32 *rows;
+	u64 *count;
+	u32 max_visits;
+};
+
 //! Rows left[i] and right[i] are a pair, results[i] what is known of it (PairResult; null where nothing is asked).
 //! `total` counts all that were found, also those that had no room, and those before the first of this list.
 struct PairList {
@@ -105,14 +112,19 @@ struct PairList {
 	u64 *total;
 	u64 capacity;
 	u64 before = 0;
+	//! Where more than these were found, they are found again with more room: nothing is done with the list
+	u64 most = ~(u64)0;
 
 	VIBE_HD u64 Count() const {
+		if (*total > most) {
+			return 0;
+		}
 		const u64 count = *total > before ? *total - before : 0;
 		return count < capacity ? count : capacity;
 	}
 	//! So many of them from `begin` on
 	VIBE_HD PairList From(u64 begin, u64 count) const {
-		return PairList {left + begin, right + begin, results + begin, total, count, before + begin};
+		return PairList {left + begin, right + begin, results + begin, total, count, before + begin, most};
 	}
 	VIBE_HD void Write(u64 at, u32 l, u32 r) const {
 		if (at < capacity) {

@@ -509,7 +509,7 @@ TEST_CASE("kernels: a tree from its parts", "[kernels]") {
 TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 	std::mt19937_64 random(6);
 	Serial serial;
-	for (uint32_t rows : {0u, 1u, 15u, 17u, 300u, 5000u}) {
+	for (uint32_t rows : {0u, 1u, 15u, 17u, 300u, 5000u, 70000u}) {
 		// Every third row is one of up to four parts
 		auto boxes = RandomBoxes(random, rows, 100);
 		std::vector<vibe::u32> part_row;
@@ -549,23 +549,33 @@ TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 					}
 				}
 			}
-			for (const size_t capacity : {size_t(100000), expected.size() / 2}) {
-				DevicePairs found(capacity);
-				Launch(spatial_query_unit::tree_pairs, count, by_row, view, vibe::SideView {nullptr, points.data()},
-				       count, limits, 1u, found.list);
-				REQUIRE(found.total == expected.size());
-				for (size_t i = 0; i < found.list.Count(); i++) {
-					REQUIRE(expected.count({found.left[i], found.right[i]}) == 1);
-					REQUIRE(found.results[i] == vibe::PAIR_FALSE);
-				}
-				if (capacity > expected.size()) {
-					std::set<std::pair<vibe::u32, vibe::u32>> all;
-					for (size_t i = 0; i < found.total; i++) {
-						all.emplace(found.left[i], found.right[i]);
+			// Without wide queries, with some, and with nothing else
+			for (const uint32_t visits : {~0u, 5u, 0u})
+				for (const size_t capacity : {size_t(200000), expected.size() / 2}) {
+					DevicePairs found(capacity);
+					const vibe::SideView side {nullptr, points.data()};
+					std::vector<vibe::u32> wide_rows(count);
+					vibe::u64 wide_count = 0;
+					const vibe::WideRows wide {visits == ~0u ? nullptr : wide_rows.data(), &wide_count, visits};
+					Launch(spatial_query_unit::tree_pairs, count, by_row, view, side, count, limits, 1u, wide,
+					       found.list);
+					REQUIRE((visits > 0 || found.total == 0));
+					REQUIRE((visits < ~0u || wide_count == 0));
+					REQUIRE((visits != 5u || rows < 5000 || wide_count > 0));
+					Launch(spatial_query_unit::wide_pairs, 64, !by_row, view, side, limits, 1u, wide, found.list);
+					REQUIRE(found.total == expected.size());
+					for (size_t i = 0; i < found.list.Count(); i++) {
+						REQUIRE(expected.count({found.left[i], found.right[i]}) == 1);
+						REQUIRE(found.results[i] == vibe::PAIR_FALSE);
 					}
-					REQUIRE(all == expected);
+					if (capacity > expected.size()) {
+						std::set<std::pair<vibe::u32, vibe::u32>> all;
+						for (size_t i = 0; i < found.total; i++) {
+							all.emplace(found.left[i], found.right[i]);
+						}
+						REQUIRE(all == expected);
+					}
 				}
-			}
 			REQUIRE((rows < 5000 || expected.size() > 30));
 		}
 	}

@@ -107,6 +107,7 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(spatial_query, box_pairs),
 	    VIBE_KERNEL(spatial_query, keep_pairs),
 	    VIBE_KERNEL(spatial_query, tree_pairs),
+	    VIBE_KERNEL(spatial_query, wide_pairs),
 	    VIBE_KERNEL(wkb_codec, encode_points),
 	    VIBE_KERNEL(wkb_codec, wkb_counts),
 	    VIBE_KERNEL(wkb_codec, wkb_decode),
@@ -129,6 +130,7 @@ inline MachineLimits SmallLimits() {
 	limits.relate_vertices = 100;
 	limits.least_pairs = 1000;
 	limits.pairs_at_once = 3000;
+	limits.wide_visits = 40;
 	return limits;
 }
 

@@ -33,6 +33,9 @@ struct MachineLimits {
 	uint64_t least_pairs = 16 << 10;
 	//! Candidates that are refined between two polls: some tenths of a second at most
 	uint64_t pairs_at_once = 4 << 20;
+	//! Items of a tree that one thread looks at for a query. On an H200 one takes about a microsecond, so a query that meets 100,000
+	//! would keep its tile waiting for a tenth of a second.
+	uint32_t wide_visits = 256;
 };
 
 //! Memory of the device that is freed with its last owner

@@ -15,12 +15,19 @@ namespace {
 //! Candidates that a tile has room for at first, for each of its rows
 constexpr uint64_t CANDIDATES_PER_ROW = 4;
 
-//! The counters of a tile
-struct Head {
+//! The counters of a tile: what is searched for, and what becomes of it
+struct Search {
 	vibe::u64 candidates;
+	vibe::u64 wide;
+	vibe::u64 left;
+};
+struct Outcome {
 	vibe::u64 kept;
 	vibe::u64 open;
-	vibe::u64 left;
+};
+struct Head {
+	Search search;
+	Outcome outcome;
 };
 
 //! Numbers of pinned memory; from the last one on those of the shapes
@@ -84,37 +91,43 @@ public:
 	const GpuTileResult &Finish() override {
 		machine.Use();
 		const auto &head = *static_cast<const Head *>(machine.Pinned(PINNED_HEAD, sizeof(Head)));
+		const auto &found = head.outcome;
 		while (true) {
 			machine.Await(READ);
 			result.times.to_device_ms += machine.Between(BEGUN, COPIED);
 			result.times.kernel_ms += machine.Between(COPIED, COMPUTED);
 			result.times.from_device_ms += machine.Between(COMPUTED, READ);
-			if (head.candidates <= candidate_capacity && head.kept <= kept_capacity && head.open <= open_capacity) {
+			const bool missed = head.search.candidates > candidate_capacity;
+			if (!missed && found.kept <= kept_capacity && found.open <= open_capacity) {
 				break;
 			}
 			// Once more with as much room as there are pairs: at least these are known
 			if (input.output == GpuOutput::PAIRS) {
-				Reserve(PINNED_RESULT, 2 * head.kept * sizeof(uint32_t));
+				Reserve(PINNED_RESULT, 2 * found.kept * sizeof(uint32_t));
 			}
-			candidate_capacity = std::max<uint64_t>(candidate_capacity, head.candidates);
-			kept_capacity = std::max<uint64_t>(kept_capacity, head.kept);
-			open_capacity = std::max<uint64_t>(open_capacity, head.open);
+			candidate_capacity = std::max<uint64_t>(candidate_capacity, head.search.candidates);
+			kept_capacity = std::max<uint64_t>(kept_capacity, found.kept);
+			open_capacity = std::max<uint64_t>(open_capacity, found.open);
 			machine.Record(BEGUN);
 			machine.Record(COPIED);
-			Run();
+			if (missed) {
+				Run();
+			} else {
+				Keep();
+			}
 		}
-		result.candidates = head.candidates;
-		result.open = head.open;
+		result.candidates = head.search.candidates;
+		result.open = found.open;
 		if (input.output == GpuOutput::PAIRS) {
-			result.pairs = head.kept;
-			Fetch(kept, head.kept, copied_pairs, PINNED_RESULT, result.probe, result.build);
+			result.pairs = found.kept;
+			Fetch(kept, found.kept, copied_pairs, PINNED_RESULT, result.probe, result.build);
 		} else if (input.output == GpuOutput::COUNTS) {
 			result.counts = static_cast<const uint32_t *>(machine.Pinned(PINNED_RESULT, 0));
 		} else {
 			result.found = static_cast<const uint8_t *>(machine.Pinned(PINNED_RESULT, 0));
 		}
-		Fetch(open, head.open, 0, PINNED_OPEN, result.open_probe, result.open_build);
-		FetchLeft(head.left);
+		Fetch(open, found.open, 0, PINNED_OPEN, result.open_probe, result.open_build);
+		FetchLeft(head.search.left);
 		machine.AddBytes(result.times);
 		return result;
 	}
@@ -145,14 +158,27 @@ private:
 		}
 	}
 
+	//! Looks for candidates, decides them and keeps what is asked for
 	void Run() {
 		const auto count = static_cast<uint32_t>(input.count);
-		const size_t rows = build.row_count;
-		auto *head = machine.TemporaryZeros<Head>("join head", 1);
+		search = machine.TemporaryZeros<Search>("join search", 1);
 		if (input.shapes) {
 			left = machine.Temporary<vibe::u32>("join left", count);
-			probe = SideView {shapes.Decode(input.leave_empty, left, &head->left), nullptr};
+			probe = SideView {shapes.Decode(input.leave_empty, left, &search->left), nullptr};
 		}
+		if (!input.use_cells) {
+			candidates = List("join candidates", candidate_capacity, &search->candidates, true);
+			candidates.most = candidate_capacity;
+			Refine(count);
+		}
+		Keep();
+	}
+
+	//! Keeps what is asked for of the candidates, or of the cells
+	void Keep() {
+		const auto count = static_cast<uint32_t>(input.count);
+		const size_t rows = build.row_count;
+		auto *outcome = machine.TemporaryZeros<Outcome>("join outcome", 1);
 		uint32_t *counts = nullptr;
 		vibe::u8 *found = nullptr;
 		if (input.output == GpuOutput::COUNTS) {
@@ -161,8 +187,8 @@ private:
 			found = machine.TemporaryZeros<vibe::u8>("join found", count);
 		}
 		const bool pairs = input.output == GpuOutput::PAIRS;
-		kept = List("join pairs", pairs ? kept_capacity : 1, &head->kept, false);
-		open = List("join open pairs", open_capacity, &head->open, false);
+		kept = List("join pairs", pairs ? kept_capacity : 1, &outcome->kept, false);
+		open = List("join open pairs", open_capacity, &outcome->open, false);
 		if (input.use_cells) {
 			const bool near = build.cells.reach.limit >= 0;
 			const char *unit = near ? "point_near_cells" : "point_in_polygon";
@@ -177,14 +203,14 @@ private:
 				               answers, found);
 			}
 		} else {
-			const auto candidates = List("join candidates", candidate_capacity, &head->candidates, true);
-			Refine(candidates, count);
 			machine.Launch("spatial_query", "keep_pairs", std::min(machine.limits.looping_threads, candidate_capacity),
 			               candidates, static_cast<uint32_t>(input.output), kept, counts, found, open);
 		}
 		machine.Record(COMPUTED);
 
-		Read(PINNED_HEAD, head, sizeof(Head));
+		auto *head = static_cast<Head *>(machine.Pinned(PINNED_HEAD, sizeof(Head)));
+		machine.GetPinned(&head->search, search, sizeof(Search));
+		machine.GetPinned(&head->outcome, outcome, sizeof(Outcome));
 		copied_pairs = 0;
 		if (counts) {
 			Read(PINNED_RESULT, counts, rows * sizeof(uint32_t));
@@ -202,7 +228,7 @@ private:
 	}
 
 	//! The candidates of the tile, and what the condition says of them
-	void Refine(const PairList &candidates, uint32_t count) {
+	void Refine(uint32_t count) {
 		const auto from = condition.limit_from;
 		vibe::LimitView limits {0, nullptr, nullptr, false, false};
 		bool skip_negative = false;
@@ -213,8 +239,7 @@ private:
 			                          condition.compared, condition.strict};
 			skip_negative = condition.any_of.size() == 1 && from != JoinLimit::SUM;
 		}
-		machine.Launch("spatial_query", "tree_pairs", count, build.tree, probe, count, limits,
-		               static_cast<uint32_t>(skip_negative), candidates);
+		SearchTree(count, limits, static_cast<uint32_t>(skip_negative));
 		PairSides sides;
 		sides.left = probe;
 		sides.right = build.side;
@@ -230,6 +255,22 @@ private:
 			for (auto &term : condition.any_of) {
 				RefinePairs(machine, sides, term, limits, some);
 			}
+		}
+	}
+
+	void SearchTree(uint32_t count, const vibe::LimitView &limits, uint32_t skip_negative) {
+		const uint32_t visits = machine.limits.wide_visits;
+		//! A smaller tree is not worth a second launch
+		const bool may_be_wide = build.tree.items / 4 > visits;
+		vibe::WideRows wide {nullptr, &search->wide, visits};
+		if (may_be_wide) {
+			wide.rows = machine.Temporary<vibe::u32>("join wide rows", count);
+		}
+		machine.Launch("spatial_query", "tree_pairs", count, build.tree, probe, count, limits, skip_negative, wide,
+		               candidates);
+		if (may_be_wide) {
+			machine.Launch("spatial_query", "wide_pairs", machine.limits.looping_threads, build.tree, probe, limits,
+			               skip_negative, wide, candidates);
 		}
 	}
 
@@ -292,7 +333,9 @@ private:
 	GpuTileInput input;
 	GpuTileResult result;
 	SideView probe {};
+	Search *search = nullptr;
 	vibe::u32 *left = nullptr;
+	PairList candidates {};
 	const double *probe_limits = nullptr;
 	PairList kept {};
 	PairList open {};
