@@ -221,16 +221,32 @@ def test_mode_auto_uses_an_open_engine_for_many_rows(process, fake):
 
 
 def test_who_looks_for_pairs_packs_the_tree(process, fake):
-    """40,000 boxes are no index for the GPU, but enough pairs for it: it has the tree then, and the CPU has none"""
-    boxes = "SELECT ST_MakeEnvelope(i, 0, i + 1.5, 1) AS g FROM range(40000) t(i)"
-    load, results = process("FROM vibe_ensure_warm(5)", f"CREATE TABLE boxes AS {boxes}", f"CREATE TABLE points AS {boxes}", JOIN, EVENTS,
-                            EVENTS.replace("box_index", "join_shapes"), f"EXPLAIN ANALYZE {JOIN}", VIBESPATIAL_GPU_FOLDER=str(fake))
-    assert results[3] == [[40000 + 2 * 39999]]
+    """210,000 boxes are no index for the GPU, but enough pairs for it, and too many to join some: it has the tree, and the CPU has none"""
+    boxes = "SELECT ST_MakeEnvelope(i, 0, i + 1.5, 1) AS g FROM range(210000) t(i)"
+    load, results = process("FROM vibe_ensure_warm(5)", f"CREATE TABLE boxes AS {boxes}",
+                            f"CREATE TABLE points AS {boxes}", JOIN, EVENTS, EVENTS.replace("box_index", "join_shapes"), f"EXPLAIN ANALYZE {JOIN}", VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert results[3] == [[210000 + 2 * 209999]]
     below, above = results[4]
     assert below[1:4] == ["auto", "cpu", "cpu"] and "below the threshold" in below[4]
     assert above == ["box_index", "auto", "gpu", "gpu", "the GPU looks for the pairs", False]
     assert results[5][0][1:4] == ["auto", "gpu", "gpu"]
     assert re.search(r"Built Index:\s+boxes", re.sub(r"[│\s]+", " ", results[6][0][1]))
+
+
+def test_mode_auto_measures_some_rows_of_shapes(process, fake):
+    """Circles that all meet are work for the GPU, although they are fewer than it takes of others; boxes far from all others are not"""
+    circles = "SELECT ST_Buffer(ST_Point(i % 7, i % 5), 10, 60) AS g FROM range({}) t(i)"
+    boxes = "SELECT ST_MakeEnvelope(10 * i, 500, 10 * i + 1, 501) AS g FROM range(12000) t(i)"
+    far = JOIN.replace("points", "boxes_far")
+    corner = "SELECT ST_MakeEnvelope(130000, 490, 130001, 510)"  # no scan skips the boxes
+    load, results = process("FROM vibe_ensure_warm(5)", f"CREATE TABLE boxes AS {circles.format(60)} UNION ALL {corner}",
+                            f"CREATE TABLE points AS {circles.format(12000)}", f"CREATE TABLE boxes_far AS {boxes}",
+                            JOIN.replace("ST_Intersects", "ST_Overlaps"), far, EVENTS.replace("box_index", "join_shapes"),
+                            "SET vibe_execution_mode = 'cpu'", JOIN.replace("ST_Intersects", "ST_Overlaps"), VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert results[4] == results[8] and results[5] == [[0]]
+    assert [event[1:4] for event in results[6]] == [["auto", "gpu", "gpu"], ["auto", "cpu", "cpu"]]
+    for event, sign in zip(results[6], ("not below the", "below the")):
+        assert re.fullmatch(rf"12000 rows: about [\d.]+ ms on the CPU, {sign} [\d.]+ from which the GPU pays(; .*)?", event[4]), event
 
 
 @pytest.mark.parametrize("fault, reason", [("failure", "the fake device fell off"), ("nonsense", "BoxTree"),

@@ -11,6 +11,8 @@ using vibespatial::JoinIndex;
 
 //! Chunks of rows that one step of a parallel loop takes
 static constexpr idx_t CHUNKS_PER_STEP = 16;
+//! The tree of so few rows costs next to nothing while all threads are there. An estimate.
+static constexpr idx_t TREE_ROWS_AT_ONCE = 50000;
 
 SpatialBuild::SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows,
                            RowFlags &matched)
@@ -106,8 +108,9 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 			return dispatch.Build(boxes, box_count, threads);
 		});
 	}
-	// A device that looks for pairs packs one for itself, with the rows
-	index->SetLeaveTree([&dispatch, for_device] { return for_device || dispatch.DeviceIsComing(); });
+	// A device that looks for pairs packs one for itself, with the rows. Mode auto may first want to know how long the CPU takes.
+	const bool now = dispatch.Mode() == vibespatial::ExecutionMode::AUTO && count <= TREE_ROWS_AT_ONCE;
+	index->SetLeaveTree([&dispatch, for_device, now] { return (for_device && !now) || dispatch.DeviceIsComing(); });
 	vibespatial::Beside both(parallel, std::move(beside));
 	index->Build(both);
 	both.Finish();

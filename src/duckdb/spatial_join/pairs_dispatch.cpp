@@ -3,6 +3,7 @@
 #include "duckdb/spatial_join/tile_chunks.hpp"
 #include "duckdb/support/settings.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
+#include "engine/join/session/forecast.hpp"
 
 namespace duckdb {
 
@@ -37,8 +38,9 @@ PairsDispatch::~PairsDispatch() {
 //===----------------------------------------------------------------------===//
 // The decision
 //===----------------------------------------------------------------------===//
-void PairsDispatch::Decide(idx_t build_rows, idx_t probe_rows) {
+void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_rows) {
 	expected_rows = probe_rows;
+	build_bytes = build_bytes_p;
 	// As for points; the first rows will tell
 	dispatch.Decide(probe_rows, GetGpuMinRows(context));
 	if (!dispatch.OnGpu()) {
@@ -53,10 +55,18 @@ void PairsDispatch::Decide(idx_t build_rows, idx_t probe_rows) {
 	}
 }
 
-void PairsDispatch::DecideAgain(bool points) {
+void PairsDispatch::DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build) {
 	lock_guard<mutex> guard(lock);
-	if (!kind_is_known && !points) {
-		dispatch.DecideAgain(op.shapes_operation, expected_rows, GetGpuMinRows(context));
+	if (!kind_is_known && !first_rows.x) {
+		auto min_rows = GetGpuMinRows(context);
+		vibespatial::ForecastInput input;
+		input.probe_rows = expected_rows;
+		input.build_bytes = build_bytes;
+		input.first_only = session.Output() == JoinOutput::FOUND;
+		vibespatial::Forecast forecast;
+		const bool has_forecast = mode == ExecutionMode::AUTO && min_rows < 0 && build &&
+		                          vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
+		dispatch.DecideAgain(op.shapes_operation, expected_rows, min_rows, has_forecast ? &forecast : nullptr);
 		if (!dispatch.OnGpu()) {
 			session.LeaveDevice();
 		}

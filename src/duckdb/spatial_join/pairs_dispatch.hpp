@@ -18,9 +18,10 @@ public:
 	~PairsDispatch() override;
 
 	//! When the build side is known and before it is built; `probe_rows` is an estimate
-	void Decide(idx_t build_rows, idx_t probe_rows);
-	//! When the first rows of the probe side are seen: decides anew if they are not points
-	void DecideAgain(bool points);
+	void Decide(idx_t build_rows, idx_t build_bytes, idx_t probe_rows);
+	//! When the first rows of the probe side are seen: decides anew if they are not points. In mode auto the CPU joins some of them with
+	//! the build side, where it is not partitioned, to see how long it would take for all.
+	void DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build);
 	bool KindIsKnown() const {
 		return kind_is_known;
 	}
@@ -93,6 +94,7 @@ private:
 	vibespatial::JoinSession session;
 	std::atomic<bool> kind_is_known {false};
 	idx_t expected_rows = 0;
+	idx_t build_bytes = 0;
 	//! The whole build side was set, and when the device could begin to look for pairs
 	bool has_build = false;
 	TimePoint ready;

@@ -38,8 +38,11 @@ public:
 	bool IsLight() const {
 		return row_bytes < vibespatial::join_tuning::BYTES_TO_SHARE;
 	}
-	//! Whether all geometries of the chunk that was set are points or NULL
-	bool ArePoints();
+	//! The chunk that was set, with coordinates if all its geometries are points or NULL
+	ChunkInput FirstRows() {
+		ArePoints();
+		return StreamInput();
+	}
 	const vibespatial::JoinRow *Geometries() const {
 		return rows;
 	}
@@ -77,6 +80,8 @@ public:
 private:
 	//! A stream over this build side, or this part of it
 	void SetBuild(SpatialBuild &build, optional_ptr<const SpatialPartitions> partitions = nullptr, uint32_t part = 0);
+	//! Whether all geometries of the chunk that was set are points or NULL; reads their coordinates
+	bool ArePoints();
 	ChunkInput StreamInput();
 	idx_t KeepOwn(idx_t count);
 	idx_t ApplyResidual(idx_t count);

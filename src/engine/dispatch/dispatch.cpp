@@ -17,7 +17,27 @@ const char *ToText(ExecutionMode mode) {
 	}
 }
 
-Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows) {
+//! Whether there is enough work for a device, and why
+static bool DevicePays(uint64_t rows, uint64_t threshold, const Forecast *forecast, std::string &reason) {
+	reason = std::to_string(rows) + " rows: ";
+	if (forecast) {
+		char text[96];
+		const bool pays = forecast->cpu_ms >= forecast->gpu_from_ms;
+		std::snprintf(text, sizeof(text), "about %.1f ms on the CPU, %s %.1f from which the GPU pays", forecast->cpu_ms,
+		              pays ? "not below the" : "below the", forecast->gpu_from_ms);
+		reason += text;
+		return pays;
+	}
+	if (threshold == OperationInfo::NEVER) {
+		reason += "the CPU is faster at any number of rows";
+		return false;
+	}
+	reason +=
+	    (rows < threshold ? "below the threshold of " : "not below the threshold of ") + std::to_string(threshold);
+	return rows >= threshold;
+}
+
+Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows, const Forecast *forecast) {
 	auto &info = InfoOf(operation);
 	const uint64_t threshold = min_rows < 0 ? info.gpu_from_rows : static_cast<uint64_t>(min_rows);
 	auto cpu = [](std::string reason) { return Decision {ExecutionMode::CPU, std::move(reason), nullptr}; };
@@ -35,12 +55,9 @@ Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t 
 	if (runtime.GetPhase() == GpuRuntime::Phase::NOT_STARTED && !GpuRuntime::DeviceIsPossible()) {
 		return cpu("there is no NVIDIA GPU");
 	}
-	const auto count = std::to_string(rows) + " rows: ";
-	if (threshold == OperationInfo::NEVER) {
-		return cpu(count + "the CPU is faster at any number of rows");
-	}
-	if (rows < threshold) {
-		return cpu(count + "below the threshold of " + std::to_string(threshold));
+	std::string reason;
+	if (!DevicePays(rows, threshold, min_rows < 0 ? forecast : nullptr, reason)) {
+		return cpu(std::move(reason));
 	}
 	if (!engine) {
 		return cpu("no GPU engine: " + runtime.State());
@@ -49,7 +66,7 @@ Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t 
 	if (!engine->WaitForDevice(0, error)) {
 		return cpu("no device: " + (error.empty() ? "it is not up yet" : error));
 	}
-	return Decision {ExecutionMode::GPU, count + "not below the threshold of " + std::to_string(threshold), engine};
+	return Decision {ExecutionMode::GPU, std::move(reason), engine};
 }
 
 Dispatch::Dispatch(Operation operation, ExecutionMode mode, const char *operator_name, QueryText query)
@@ -71,8 +88,8 @@ void Dispatch::Decide(uint64_t rows, int64_t min_rows) {
 	DecideAgain(operation, rows, min_rows);
 }
 
-void Dispatch::DecideAgain(Operation other, uint64_t rows, int64_t min_rows) {
-	auto next = vibespatial::Decide(mode, other, rows, min_rows);
+void Dispatch::DecideAgain(Operation other, uint64_t rows, int64_t min_rows, const Forecast *forecast) {
+	auto next = vibespatial::Decide(mode, other, rows, min_rows, forecast);
 	{
 		std::lock_guard<std::mutex> guard(lock);
 		operation = other;

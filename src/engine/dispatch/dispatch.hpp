@@ -37,10 +37,17 @@ struct Decision {
 	}
 };
 
+//! How long the CPU would take, and from when on a device pays, where that was found out
+struct Forecast {
+	double cpu_ms = 0;
+	double gpu_from_ms = 0;
+};
+
 //! What would be decided now; never blocks. AUTO selects the GPU where an engine is open, its device is up, and there are rows enough. GPU
 //! selects it wherever the operation has a GPU variant, with or without a device: without one the operator fails.
-//! `min_rows` replaces the operation's threshold unless it is negative.
-Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows = -1);
+//! `min_rows` replaces the operation's threshold unless it is negative; else a forecast does, where there is one.
+Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows = -1,
+                const Forecast *forecast = nullptr);
 
 //! One operation of one operator: the decision, the event, and the fallback. Any thread may call anything after Decide().
 class Dispatch {
@@ -61,7 +68,7 @@ public:
 	//! The GPU was selected, but this input is not for it
 	void KeepOnCpu(const std::string &reason);
 	//! The operation turned out to be another one: decides anew, and the event goes by that name
-	void DecideAgain(Operation other, uint64_t rows, int64_t min_rows);
+	void DecideAgain(Operation other, uint64_t rows, int64_t min_rows, const Forecast *forecast = nullptr);
 
 	ExecutionMode Mode() const {
 		return mode;

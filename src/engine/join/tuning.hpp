@@ -69,6 +69,18 @@ constexpr size_t PREFETCH_CANDIDATES = 8;
 //! Tiles and build sides with fewer rows are not sorted along a Z curve: locality against the cost of sorting. Estimate.
 constexpr size_t ROWS_TO_SORT = 64;
 
+// Joining some rows tells how long the CPU would take for all, where a device could do it: how many rows, for how long, and one of how
+// many is dropped as too large to say anything. Estimates.
+constexpr size_t FORECAST_ROWS = 64;
+constexpr double FORECAST_MS = 1;
+constexpr size_t FORECAST_DROPPED_PART = 16;
+//! The tree of more build rows costs more than the forecast tells. Estimate.
+constexpr size_t MAX_FORECAST_BUILD_ROWS = 200000;
+//! What a device costs a join of shapes before it is ahead: a constant part, and bytes of both sides per millisecond. Measured:
+//! measurements/gpu.md.
+constexpr double DEVICE_MS = 2;
+constexpr double DEVICE_BYTES_PER_MS = 5e6;
+
 //! Units of about 10 ns of work between two calls of poll(), so a cancelled query stops soon. Estimate.
 constexpr uint64_t WORK_PER_POLL = 1u << 20;
 

@@ -91,7 +91,7 @@ private:
 		auto &chunk = rows.Chunk();
 		probe->SetInput(chunk);
 		if (part->build->Join().OnDevice() && !state.pairs_dispatch.KindIsKnown()) {
-			state.pairs_dispatch.DecideAgain(probe->ArePoints());
+			state.pairs_dispatch.DecideAgain(probe->FirstRows(), nullptr);
 		}
 		probe->Begin(*part->build, &partitions, part->number);
 		part->build->CountMemory();

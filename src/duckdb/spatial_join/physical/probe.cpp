@@ -120,7 +120,7 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	if (!state.begun) {
 		state.probe.SetInput(input);
 		if (global.pairs_dispatch.IsActive() && !global.pairs_dispatch.KindIsKnown()) {
-			global.pairs_dispatch.DecideAgain(state.probe.ArePoints());
+			global.pairs_dispatch.DecideAgain(state.probe.FirstRows(), global.build.get());
 		}
 		state.on_device = state.on_device || global.pairs_dispatch.IsActive();
 	}

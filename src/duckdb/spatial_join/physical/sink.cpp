@@ -237,7 +237,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		global.matched.Resize(global.row_count);
 	}
 	global.index_dispatch.Decide(global.built_rows);
-	global.pairs_dispatch.Decide(global.built_rows, probe_rows);
+	global.pairs_dispatch.Decide(global.built_rows, global.rows->SizeInBytes(), probe_rows);
 	auto parts = PartCount(context, global);
 	// A device that is still starting need not be waited for yet: the index (except for its tree) and the scan of the probe side
 	// do without it. A partitioned build needs it now.

@@ -1,0 +1,27 @@
+//===----------------------------------------------------------------------===//
+// engine/join/session/forecast.hpp
+//
+// How long the CPU would take for a join: some of its first rows are joined, and their pairs are dropped.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/dispatch/dispatch.hpp"
+#include "engine/join/index.hpp"
+#include "engine/join/session/host.hpp"
+
+namespace vibespatial {
+
+struct ForecastInput {
+	//! About how many rows the probe side has, and how many bytes the build side
+	uint64_t probe_rows = 0;
+	uint64_t build_bytes = 0;
+	//! One pair of each row is enough
+	bool first_only = false;
+};
+
+//! False where the build side has so many rows that the tree for the sample would cost more than it tells, or where a row of the sample is
+//! invalid: the join will find out. The threads of the host that are free join rows of the sample, too.
+bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, const ForecastInput &input,
+                  Forecast &forecast);
+
+} // namespace vibespatial

@@ -1,0 +1,167 @@
+#include "engine/join/session/forecast.hpp"
+
+#include "catch.hpp"
+
+#include "engine/join/tuning.hpp"
+#include "geometry/wkb.hpp"
+#include "three_threads.hpp"
+#include "wkt_rows.hpp"
+
+using namespace vibespatial;
+
+namespace {
+
+struct Rows {
+	std::vector<std::string> wkb;
+	JoinRows rows;
+
+	void Add(const std::string &bytes) {
+		wkb.push_back(bytes);
+	}
+	void AddText(const std::string &text) {
+		GeometryBatch batch;
+		wkt_test::ReadWkt(text, batch);
+		Add(WriteWkb(batch, 0));
+	}
+	const JoinRows &Get() {
+		rows.clear();
+		for (auto &bytes : wkb) {
+			rows.push_back(
+			    JoinRow {reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<uint32_t>(bytes.size())});
+		}
+		return rows;
+	}
+	JoinInput Input() {
+		Get();
+		JoinInput input;
+		input.rows = rows.data();
+		input.count = rows.size();
+		for (auto &row : rows) {
+			input.bytes += row.size;
+		}
+		return input;
+	}
+};
+
+std::string Square(size_t x, size_t size) {
+	const auto a = std::to_string(x), b = std::to_string(x + size), c = std::to_string(size);
+	return "POLYGON ((" + a + " 0, " + b + " 0, " + b + " " + c + ", " + a + " " + c + ", " + a + " 0))";
+}
+
+JoinCondition Touches() {
+	JoinCondition condition;
+	condition.any_of.push_back(JoinTerm {JoinTerm::RELATE, vibe::PREDICATE_TOUCHES, false});
+	return condition;
+}
+
+//! So many threads as far as the forecast is told
+struct Host : JoinHost {
+	explicit Host(size_t threads) : threads(threads) {
+	}
+	void Poll() override {
+	}
+	size_t Threads() const override {
+		return threads;
+	}
+	void Run(const std::function<void(Parallel &)> &work) override {
+		ThreeThreads three;
+		work(three);
+	}
+	void Invite(const std::shared_ptr<SharedWork> &) override {
+	}
+	std::unique_ptr<TilePayload> NewPayload() override {
+		return nullptr;
+	}
+	bool DeviceIsStarting() override {
+		return false;
+	}
+	void WaitForDevice() override {
+	}
+	void DeviceFailed(const std::string &) override {
+	}
+
+	const size_t threads;
+};
+
+//! The shortest of several: other work of the machine only adds
+Forecast Shortest(Host &host, JoinIndex &index, const JoinInput &rows, const ForecastInput &input) {
+	Forecast shortest;
+	REQUIRE(ForecastJoin(host, index, rows, input, shortest));
+	for (int i = 0; i < 9; i++) {
+		Forecast next;
+		REQUIRE(ForecastJoin(host, index, rows, input, next));
+		shortest.cpu_ms = std::min(shortest.cpu_ms, next.cpu_ms);
+	}
+	return shortest;
+}
+
+} // namespace
+
+TEST_CASE("forecast: more work takes longer, and more threads less", "[join]") {
+	Rows build, few, many;
+	for (size_t i = 0; i < 2000; i++) {
+		build.AddText(Square(2 * i, 1));
+	}
+	for (size_t i = 0; i < 100; i++) {
+		few.AddText(Square(2 * i, 1));
+		many.AddText(Square(i, 4000));
+	}
+	Host host(1);
+	Serial serial;
+	JoinIndex index(Touches(), build.Get(), {}, 1, [] {});
+	index.Build(serial);
+	ForecastInput input;
+	input.probe_rows = 100000;
+	input.build_bytes = 1000000;
+	const auto light = Shortest(host, index, few.Input(), input), heavy = Shortest(host, index, many.Input(), input);
+	CHECK(light.cpu_ms > 0);
+	CHECK(heavy.cpu_ms > 20 * light.cpu_ms);
+	// The device must take in the bytes of both sides, whatever the work is
+	CHECK(heavy.gpu_from_ms == light.gpu_from_ms);
+	CHECK(light.gpu_from_ms ==
+	      Approx(join_tuning::DEVICE_MS + (100000.0 * 93 + 1000000) / join_tuning::DEVICE_BYTES_PER_MS));
+	Host eight(8);
+	CHECK(Shortest(eight, index, many.Input(), input).cpu_ms < heavy.cpu_ms / 3);
+	input.probe_rows *= 10;
+	CHECK(Shortest(host, index, many.Input(), input).cpu_ms > 4 * heavy.cpu_ms);
+}
+
+TEST_CASE("forecast: one huge row says nothing about the others", "[join]") {
+	Rows build, small, mixed;
+	for (size_t i = 0; i < 20000; i++) {
+		build.AddText(Square(2 * i, 1));
+	}
+	for (size_t i = 0; i < 320; i++) {
+		small.AddText(Square(2 * i, 1));
+		mixed.AddText(Square(2 * i, i == 2 ? 40000 : 1)); // the first of the sample
+	}
+	Host host(1);
+	Serial serial;
+	JoinIndex index(Touches(), build.Get(), {}, 1, [] {});
+	index.Build(serial);
+	ForecastInput input;
+	input.probe_rows = 320;
+	const double without = Shortest(host, index, small.Input(), input).cpu_ms;
+	CHECK(Shortest(host, index, mixed.Input(), input).cpu_ms < 3 * without);
+}
+
+TEST_CASE("forecast: none for invalid rows, no rows and large build sides", "[join]") {
+	Rows build, invalid, none;
+	build.AddText(Square(0, 1));
+	invalid.Add(std::string(30, '\x7f'));
+	Host host(1);
+	Serial serial;
+	JoinIndex index(Touches(), build.Get(), {}, 1, [] {});
+	index.Build(serial);
+	Forecast forecast;
+	CHECK_FALSE(ForecastJoin(host, index, none.Input(), ForecastInput(), forecast));
+	CHECK_FALSE(ForecastJoin(host, index, invalid.Input(), ForecastInput(), forecast));
+	for (size_t i = 0; i <= join_tuning::MAX_FORECAST_BUILD_ROWS; i++) {
+		build.Add(build.wkb[0]);
+	}
+	JoinIndex large(Touches(), build.Get(), {}, 1, [] {});
+	large.Build(serial);
+	Rows one;
+	one.AddText(Square(0, 1));
+	CHECK_FALSE(ForecastJoin(host, large, one.Input(), ForecastInput(), forecast));
+}
