@@ -3,6 +3,9 @@
 Answers are computed once without faults. A long-lived process then runs random statements, some of them cancelled or short of memory; beside
 it short-lived processes run them with calls that fail (failing_calls.cpp), on the CPU and with the test engine of the GPU. Whatever gives
 rows has to give those rows. The last line counts. 30 seconds by default; make soak MINUTES=30 takes longer.
+
+On a machine with a GPU, VIBESPATIAL_SOAK_DEVICE names the folder of the plug-in: then it takes the place of the test engine, and the
+long-lived process uses it, too.
 """
 import json
 import os
@@ -18,6 +21,7 @@ SECONDS = float(os.environ.get("VIBESPATIAL_SOAK_MINUTES", "0.5")) * 60
 SEED = int(os.environ.get("VIBESPATIAL_SEED", "1"))
 # What may be left of a process that has run for a while: caches of the allocator
 GROWTH_MB = 150
+DEVICE = os.environ.get("VIBESPATIAL_SOAK_DEVICE")
 
 STATEMENTS = [
     JOIN,
@@ -96,11 +100,13 @@ def worker(extension, folder, engine_folder, seconds, seed, preload=None, engine
     """Runs the script; returns its lines, its exit status and what it said"""
     setup = [f"LOAD '{extension}'", *TABLES]
     if engine == "gpu":
-        setup += ["SET vibe_gpu_min_rows = 0", "SELECT count(*) >= 0 FROM vibe_ensure_warm(5)"]
+        setup += ["SET vibe_gpu_min_rows = 0", f"SELECT count(*) >= 0 FROM vibe_ensure_warm({60 if DEVICE else 5})"]
     case = {"setup": setup, "statements": STATEMENTS, "seconds": seconds, "seed": seed, "folder": str(folder), "faults": preload is not None,
             "troubles": list(troubles), "most": most, "in_order": in_order}
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VIBESPATIAL_") and name != "FAKE_GPU"}
     clean.update(VIBESPATIAL_GPU_FOLDER=str(engine_folder), HOME=str(folder))
+    if DEVICE and "VIBESPATIAL_LIBRARY_PATH" in os.environ:
+        clean["VIBESPATIAL_LIBRARY_PATH"] = os.environ["VIBESPATIAL_LIBRARY_PATH"]
     if preload:
         clean["LD_PRELOAD"] = str(preload)
     return subprocess.Popen([sys.executable, "-c", WORKER, json.dumps(case)], env=clean, text=True, errors="replace",
@@ -123,8 +129,9 @@ def is_expected(error, trouble):
     return trouble != "none"
 
 
-def test_soak(extension, fake, failing_calls, tmp_path):  # noqa: F811
+def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
     none = tmp_path / "none"
+    plug_in = DEVICE or request.getfixturevalue("fake")
     first, status, errors = collect(worker(extension, tmp_path, none, 600, 0, most=len(STATEMENTS), in_order=True), tmp_path, 0, 600)
     assert status == 0, errors
     expected = {line["which"]: line["answer"] for line in first if "which" in line}
@@ -155,13 +162,14 @@ def test_soak(extension, fake, failing_calls, tmp_path):  # noqa: F811
                 problems.append((what, status, lines[-1:], errors[-3000:]))
 
     end = time.monotonic() + SECONDS
-    steady = worker(extension, tmp_path, none, SECONDS, 1000 * SEED, troubles=("none", "none", "cancel", "cancel", "limit"))
+    steady = worker(extension, tmp_path, DEVICE or none, SECONDS, 1000 * SEED, engine="gpu" if DEVICE else "cpu",
+                    troubles=("none", "none", "cancel", "cancel", "limit"))
     number = 1000 * SEED
     while time.monotonic() < end:
         number += 1
         engine = "gpu" if number % 2 else "cpu"
         # After a fault DuckDB's own state may be lost: a process of its own for some statements
-        process = worker(extension, tmp_path, fake if engine == "gpu" else none, 60, number, failing_calls, engine,
+        process = worker(extension, tmp_path, plug_in if engine == "gpu" else none, 60, number, failing_calls, engine,
                          ("none", "thread", "pages", "memory", "open", "write", "cancel"), most=12)
         judge(*collect(process, tmp_path, number, 300), f"{engine}, seed {number}")
     lines, status, errors = collect(steady, tmp_path, 1000 * SEED, 300)
