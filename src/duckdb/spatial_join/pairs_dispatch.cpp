@@ -4,6 +4,7 @@
 #include "duckdb/support/settings.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/join/session/forecast.hpp"
+#include "engine/join/tuning.hpp"
 
 namespace duckdb {
 
@@ -41,8 +42,11 @@ PairsDispatch::~PairsDispatch() {
 void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_rows) {
 	expected_rows = probe_rows;
 	build_bytes = build_bytes_p;
-	// As for points; the first rows will tell
-	dispatch.Decide(probe_rows, GetGpuMinRows(context));
+	// As for points, or for the smallest join whose work may be found out; the first rows will tell
+	auto min_rows = GetGpuMinRows(context);
+	const bool may_forecast = MayForecast() && op.points_operation == vibespatial::Operation::JOIN_POINTS &&
+	                          build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS;
+	dispatch.Decide(probe_rows, may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
 	if (!dispatch.OnGpu()) {
 		return;
 	}
@@ -55,21 +59,30 @@ void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_ro
 	}
 }
 
+bool PairsDispatch::MayForecast() const {
+	return mode == ExecutionMode::AUTO && GetGpuMinRows(context) < 0;
+}
+
 void PairsDispatch::DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build) {
 	lock_guard<mutex> guard(lock);
-	if (!kind_is_known && !first_rows.x) {
-		auto min_rows = GetGpuMinRows(context);
+	if (kind_is_known) {
+		return;
+	}
+	auto min_rows = GetGpuMinRows(context);
+	if (first_rows.x) {
+		dispatch.DecideAgain(op.points_operation, expected_rows, min_rows);
+	} else {
 		vibespatial::ForecastInput input;
 		input.probe_rows = expected_rows;
 		input.build_bytes = build_bytes;
 		input.first_only = session.Output() == JoinOutput::FOUND;
 		vibespatial::Forecast forecast;
-		const bool has_forecast = mode == ExecutionMode::AUTO && min_rows < 0 && build &&
-		                          vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
+		const bool has_forecast =
+		    MayForecast() && build && vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
 		dispatch.DecideAgain(op.shapes_operation, expected_rows, min_rows, has_forecast ? &forecast : nullptr);
-		if (!dispatch.OnGpu()) {
-			session.LeaveDevice();
-		}
+	}
+	if (!dispatch.OnGpu()) {
+		session.LeaveDevice();
 	}
 	kind_is_known = true;
 }

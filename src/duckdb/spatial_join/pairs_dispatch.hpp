@@ -19,7 +19,7 @@ public:
 
 	//! When the build side is known and before it is built; `probe_rows` is an estimate
 	void Decide(idx_t build_rows, idx_t build_bytes, idx_t probe_rows);
-	//! When the first rows of the probe side are seen: decides anew if they are not points. In mode auto the CPU joins some of them with
+	//! When the first rows of the probe side are seen: decides anew. If they are not points, in mode auto the CPU joins some of them with
 	//! the build side, where it is not partitioned, to see how long it would take for all.
 	void DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build);
 	bool KindIsKnown() const {
@@ -87,6 +87,8 @@ private:
 
 	//! False where only the CPU can be asked about it
 	bool Attach(SpatialBuild &build);
+	//! The mode decides by the work, and no number of rows was set
+	bool MayForecast() const;
 
 	const PhysicalSpatialJoin &op;
 	TaskThreads &threads;

@@ -74,7 +74,8 @@ constexpr size_t ROWS_TO_SORT = 64;
 constexpr size_t FORECAST_ROWS = 64;
 constexpr double FORECAST_MS = 1;
 constexpr size_t FORECAST_DROPPED_PART = 16;
-//! The tree of more build rows costs more than the forecast tells. Estimate.
+//! Fewer probe rows are done before a device could help. The tree of more build rows costs more than the forecast tells. Estimates.
+constexpr size_t MIN_FORECAST_ROWS = 1000;
 constexpr size_t MAX_FORECAST_BUILD_ROWS = 200000;
 //! What a device costs a join of shapes before it is ahead: a constant part, and bytes of both sides per millisecond. Measured:
 //! measurements/gpu.md.
