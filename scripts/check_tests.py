@@ -35,7 +35,7 @@ TESTED_BY = {
                           "needs a GPU: tests with the tag [device]"),
     "duckdb/arrow": (["test/python/test_geoarrow.py"], "Arrow data comes from Python"),
     "duckdb/expressions": (["test/sql/rewrites", "test/sql/join/expressions.test", "test/python/test_rewrites.py"], "seen in plans"),
-    "duckdb/knn": (["test/sql/tables/knn.test", "test/sql/join/neighbours.test", "test/python/test_knn.py",
+    "duckdb/knn": (["test/sql/tables/knn.test", "test/sql/join/neighbours.test", "test/sql/join/st_knn.test", "test/python/test_knn.py",
                     "test/python/test_knn_random.py"], "one operator"),
     "duckdb/operators": (["test/sql/join", "test/sql/tables/knn.test", "test/sql/gpu/dispatch.test"], "shared by the operators"),
     "duckdb/parquet": (["test/sql/tables/read_geoparquet.test", "test/python/test_parquet.py"], "seen in scans"),

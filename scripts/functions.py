@@ -81,12 +81,15 @@ def load(extension):
 
 
 def registered(connection):
-    """name -> its overloads, as rows of duckdb_functions(): every name of ours, aliases and vibe_ names included"""
+    """name -> its overloads, as rows of duckdb_functions(): every name of ours, aliases and vibe_ names included. Where a table function
+    has the vibe_ name of a scalar function, as vibe_knn, the name stands for the table function."""
     names = [column[0] for column in connection.execute(QUERY).description]
+    rows = [dict(zip(names, row)) for row in connection.fetchall()]
+    tables = {row["function_name"] for row in rows if row["function_type"] == "table"}
     result = {}
-    for row in connection.fetchall():
-        row = dict(zip(names, row))
-        result.setdefault(row["function_name"], []).append(row)
+    for row in rows:
+        if row["function_type"] == "table" or row["function_name"] not in tables:
+            result.setdefault(row["function_name"], []).append(row)
     return result
 
 

@@ -122,6 +122,53 @@ def test_random_queries(con, seed):
     assert taken > 0
 
 
+def join_condition(rng):
+    """A join by ST_KNN, and the same question with all pairs ranked: neighbours first, other conditions after them."""
+    k = rng.choice([1, 1, 2, 3, 5, 30, 1000])
+    left, right = rng.choice([("a.g", "b.g"), ("ST_GeomFromWKB(a.w)", "ST_GeomFromWKB(b.w)"), ("ST_Centroid(a.g)", "b.g")])
+    distance = rng.choice([f"ST_Distance({left}, {right})", f"ST_Distance({right}, {left})"])
+    within = distance.replace("ST_Distance(", "ST_DWithin(")[:-1]
+    on = [rng.choice(["b.x > 1", "a.x < 2", "b.x IS NULL OR b.x < a.x", "a.x = b.x", "b.s = 'y'", f"{distance} <= 3", f"{within}, 2)",
+                      f"{distance} < a.x"]) for _ in range(rng.choice([0, 0, 1, 2]))]
+    # No distance in a condition on NULLs: what ST_Distance of EMPTY is does not matter then
+    where = [rng.choice(["a.x > 0", "a.id % 2 = 0", "b.id IS NULL OR b.id % 3 > 0"]) for _ in range(rng.choice([0, 0, 1]))]
+    objects = rng.choice(["b", "b", "(SELECT * FROM b WHERE x > 0)", "(SELECT * FROM b ORDER BY id LIMIT 30)"])
+    kind = rng.choice(["JOIN", "JOIN", "LEFT JOIN"])
+    both = lambda terms: " AND ".join(f"({term})" for term in terms) or "true"  # noqa: E731
+    # Equally far rows: the operator takes those that were scanned first
+    ranked = (f"SELECT a.rowid AS r, b.id AS bid FROM a, {objects} b WHERE NOT ST_IsEmpty({left}) AND NOT ST_IsEmpty({right}) "
+              f"QUALIFY row_number() OVER (PARTITION BY a.rowid ORDER BY {distance}, b.id) <= {k}")
+    columns = f"a.id AS aid, b.id AS bid, b.s AS s, {distance} AS d"
+    expected = (f"SELECT {columns} FROM a {kind} (SELECT n.r, b.* FROM ({ranked}) n JOIN b ON b.id = n.bid) b "
+                f"ON a.rowid = b.r AND {both(on)} WHERE {both(where)}")
+    condition = f"ST_KNN({left}, {right}, {k})"
+    if kind == "JOIN" and rng.randrange(2):
+        tables = rng.choice([f"a, {objects} b", f"{objects} b, a"])
+        return f"SELECT {columns} FROM {tables} WHERE {both([condition] + on + where)}", expected
+    tables = f"a {kind} {objects} b"
+    if rng.randrange(3) == 0:
+        tables = f"{objects} b {kind.replace('LEFT', 'RIGHT')} a"
+    return f"SELECT {columns} FROM {tables} ON {both([condition] + on)} WHERE {both(where)}", expected
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_random_join_conditions(con, seed):
+    rng = random.Random(1000 + seed)
+    found = 0
+    for _ in range(6):
+        fill(con, rng)
+        for _ in range(6):
+            sql, expected = join_condition(rng)
+            con.execute(f"SET threads = {rng.choice([1, 4])}")
+            con.execute(f"SET disabled_optimizers = '{rng.choice(['', '', 'extension'])}'")
+            rows = con.execute(sql).fetchall()
+            con.execute("SET disabled_optimizers = 'extension,top_n_window_elimination'")
+            assert sorted(rows, key=repr) == sorted(con.execute(expected).fetchall(), key=repr), sql
+            con.execute("SET disabled_optimizers = ''")
+            found += len(rows)
+    assert found > 0
+
+
 @pytest.mark.skipif(duckdb.__version__.startswith("1."), reason="DuckDB 2.0 brought NEAREST")
 @pytest.mark.parametrize("k", [1, 3])
 def test_nearest_by_distance(con, k):

@@ -1,9 +1,9 @@
 #include "duckdb/knn/neighbours.hpp"
 
-#include "duckdb/execution/column_binding_resolver.hpp"
 #include "duckdb/execution/operator/projection/physical_projection.hpp"
 #include "duckdb/knn/dispatch.hpp"
 #include "duckdb/operators/collect_rows.hpp"
+#include "duckdb/operators/resolve_columns.hpp"
 #include "duckdb/planner/expression/bound_columnref_expression.hpp"
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/support/settings.hpp"
@@ -12,10 +12,13 @@ namespace duckdb {
 
 LogicalNeighbours::LogicalNeighbours(TableIndex table_index, KnnRequest request, unique_ptr<Expression> left_geometry,
                                      unique_ptr<Expression> right_geometry, unique_ptr<LogicalOperator> left,
-                                     unique_ptr<LogicalOperator> right)
+                                     unique_ptr<LogicalOperator> right, unique_ptr<Expression> residual)
     : table_index(table_index), request(std::move(request)) {
 	expressions.push_back(std::move(left_geometry));
 	expressions.push_back(std::move(right_geometry));
+	if (residual) {
+		expressions.push_back(std::move(residual));
+	}
 	children.push_back(std::move(left));
 	children.push_back(std::move(right));
 }
@@ -27,6 +30,10 @@ bool LogicalNeighbours::Is(const LogicalOperator &op) {
 unique_ptr<Expression> LogicalNeighbours::OwnColumn(idx_t column) const {
 	return make_uniq<BoundColumnRefExpression>(column == RANK ? LogicalType::BIGINT : LogicalType::DOUBLE,
 	                                           ColumnBinding(table_index, ProjectionIndex(column)));
+}
+
+optional_ptr<Expression> LogicalNeighbours::Residual() const {
+	return expressions.size() > RESIDUAL ? expressions[RESIDUAL].get() : nullptr;
 }
 
 void LogicalNeighbours::SetColumns(vector<idx_t> left, vector<idx_t> right) {
@@ -63,6 +70,9 @@ InsertionOrderPreservingMap<string> LogicalNeighbours::ParamsToString() const {
 	InsertionOrderPreservingMap<string> result;
 	result["Distance"] = request.distance;
 	result["Neighbours"] = to_string(request.k);
+	if (auto residual = Residual()) {
+		result["Residual"] = residual->ToString();
+	}
 	SetParamsEstimatedCardinality(result);
 	return result;
 }
@@ -109,14 +119,18 @@ void LogicalNeighbours::ResolveColumnBindings(ColumnBindingResolver &resolver, v
 		resolver.VisitOperator(*children[side]);
 		resolver.VisitExpression(&expressions[side]);
 	}
+	if (Residual()) {
+		ResolveColumns(resolver, GetColumnBindings(), expressions[RESIDUAL]);
+	}
 	bindings = GetColumnBindings();
 }
 
 PhysicalOperator &LogicalNeighbours::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
 	auto deterministic = GetDeterministic(context);
 	auto collect = [&](idx_t side) -> PhysicalOperator & {
-		reference<PhysicalOperator> child = planner.CreatePlan(*children[side]);
+		// Before the child is planned, which takes its expressions out of it
 		auto used = ColumnsOf(side);
+		reference<PhysicalOperator> child = planner.CreatePlan(*children[side]);
 		auto &geometry = expressions[side];
 		vector<idx_t> kept;
 		if (geometry->GetExpressionClass() == ExpressionClass::BOUND_REF) {
@@ -141,8 +155,9 @@ PhysicalOperator &LogicalNeighbours::CreatePlan(ClientContext &context, Physical
 	};
 	auto &left = collect(0);
 	auto &right = collect(1);
+	auto residual = Residual() ? std::move(expressions[RESIDUAL]) : nullptr;
 	return planner.Make<PhysicalKnn>(*this, request, KnnDispatch::DescribePlan(context, left.estimated_cardinality),
-	                                 left, right, deterministic);
+	                                 left, right, deterministic, std::move(residual));
 }
 
 } // namespace duckdb

@@ -14,10 +14,10 @@ namespace duckdb {
 //! children pass through it under their own bindings, as through a join.
 class LogicalNeighbours : public LogicalExtensionOperator {
 public:
-	//! The geometries are expressions over one child each
+	//! The geometries are expressions over one child each. With request.outer there may be a further condition on a row and its neighbour.
 	LogicalNeighbours(TableIndex table_index, KnnRequest request, unique_ptr<Expression> left_geometry,
 	                  unique_ptr<Expression> right_geometry, unique_ptr<LogicalOperator> left,
-	                  unique_ptr<LogicalOperator> right);
+	                  unique_ptr<LogicalOperator> right, unique_ptr<Expression> residual = nullptr);
 
 	//! Columns of its own
 	static constexpr idx_t RANK = 0;
@@ -27,6 +27,7 @@ public:
 	KnnRequest request;
 
 	unique_ptr<Expression> OwnColumn(idx_t column) const;
+	optional_ptr<Expression> Residual() const;
 	//! Afterwards only these columns of the children come out
 	void SetColumns(vector<idx_t> left, vector<idx_t> right);
 	static bool Is(const LogicalOperator &op);
@@ -49,6 +50,9 @@ protected:
 	void ResolveTypes() override;
 
 private:
+	//! Of `expressions`, after those of both sides
+	static constexpr idx_t RESIDUAL = 2;
+
 	vector<idx_t> ColumnsOf(idx_t side);
 
 	bool has_columns = false;

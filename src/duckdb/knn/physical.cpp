@@ -1,6 +1,7 @@
 #include "duckdb/knn/physical.hpp"
 
 #include "duckdb/common/types/row/tuple_data_collection.hpp"
+#include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/knn/dispatch.hpp"
@@ -26,10 +27,11 @@ using vibespatial::PackedNeighbours;
 // Planning
 //===----------------------------------------------------------------------===//
 PhysicalKnn::PhysicalKnn(PhysicalPlan &plan, LogicalOperator &knn, KnnRequest request, string planned_engine,
-                         PhysicalOperator &left, PhysicalOperator &right, bool deterministic)
+                         PhysicalOperator &left, PhysicalOperator &right, bool deterministic,
+                         unique_ptr<Expression> residual)
     : ReportingOperator(plan, PhysicalOperatorType::EXTENSION, knn.types, knn.estimated_cardinality),
       request(std::move(request)), planned_engine(std::move(planned_engine)), deterministic(deterministic),
-      layout(make_shared_ptr<TupleDataLayout>()) {
+      residual(std::move(residual)), layout(make_shared_ptr<TupleDataLayout>()) {
 	children.push_back(left);
 	children.push_back(right);
 	layout->Initialize(right.types, TupleDataValidityType::CAN_HAVE_NULL_VALUES);
@@ -52,6 +54,9 @@ InsertionOrderPreservingMap<string> PhysicalKnn::ParamsToString() const {
 	}
 	if (request.outer) {
 		result["Join Type"] = "LEFT";
+	}
+	if (residual) {
+		result["Residual"] = residual->ToString();
 	}
 	result["Index"] = "tree of boxes";
 	result["Engine"] = planned_engine;
@@ -259,7 +264,7 @@ class KnnLocalSource : public LocalSourceState {
 public:
 	KnnLocalSource(ExecutionContext &context, const PhysicalKnn &op)
 	    : op(op), memory(context.client), locations(LogicalType::POINTER), left_rows(STANDARD_VECTOR_SIZE),
-	      matched_rows(STANDARD_VECTOR_SIZE) {
+	      matched_rows(STANDARD_VECTOR_SIZE), passed_rows(STANDARD_VECTOR_SIZE), kept_rows(STANDARD_VECTOR_SIZE) {
 		vector<LogicalType> types;
 		for (column_t column = 1; column < op.layout->ColumnCount(); column++) {
 			columns.push_back(column);
@@ -268,6 +273,9 @@ public:
 		if (!columns.empty()) {
 			TupleDataCollection::InitializeChunkState(gather_state, op.layout->GetTypes(), columns);
 			gathered.Initialize(context.client, types);
+		}
+		if (op.residual) {
+			residual = make_uniq<ExpressionExecutor>(context.client, *op.residual);
 		}
 	}
 
@@ -397,6 +405,41 @@ public:
 		}
 	}
 
+	//! Keeps the neighbours that pass the residual. A left row that none of them is left for comes out once, as one without neighbours.
+	void FilterOuter(DataChunk &result) {
+		const auto count = result.size();
+		if (!residual || count == 0) {
+			return;
+		}
+		const auto passed = residual->SelectExpression(result, passed_rows);
+		auto left_row = FlatVector::GetData<int64_t>(result.data[0]);
+		const auto right_columns = result.ColumnCount() - columns.size();
+		idx_t next_passed = 0;
+		idx_t kept = 0;
+		for (idx_t row = 0; row < count; row++) {
+			bool passes = next_passed < passed && passed_rows.get_index(next_passed) == row;
+			next_passed += passes;
+			passes = passes && !FlatVector::IsNull(result.data[RANK], row);
+			// The next neighbours of the last row may come with the next chunk
+			const bool is_last = row + 1 == count ? !neighbours : left_row[row + 1] != left_row[row];
+			has_passed = has_passed || passes;
+			if (passes || (is_last && !has_passed)) {
+				kept_rows.set_index(kept++, row);
+			}
+			if (is_last && !has_passed) {
+				for (idx_t column = 1; column < result.ColumnCount(); column++) {
+					if (column < PhysicalKnn::OWN_COLUMNS || column >= right_columns) {
+						FlatVector::SetNull(result.data[column], row, true);
+					}
+				}
+			}
+			has_passed = has_passed && !is_last;
+		}
+		if (kept < count) {
+			result.Slice(kept_rows, kept);
+		}
+	}
+
 	//! Of what was emitted last
 	idx_t FirstRow() const {
 		return first_row;
@@ -406,6 +449,9 @@ public:
 	}
 
 private:
+	//! Among the columns that come out
+	static constexpr idx_t RANK = 3;
+
 	const std::vector<Neighbour> &Neighbours(const LeftChunk &left, idx_t row) {
 		if (left.queries.empty() || left.queries[row] == LeftChunk::NONE) {
 			auto &result = search->Find(left.GeometryOf(row));
@@ -499,6 +545,13 @@ private:
 	SelectionVector left_rows;
 	//! The places of rows that have a neighbour
 	SelectionVector matched_rows;
+
+	// The residual of an outer join
+	unique_ptr<ExpressionExecutor> residual;
+	SelectionVector passed_rows;
+	SelectionVector kept_rows;
+	//! One of the neighbours of the last left row has passed, and there are more of them
+	bool has_passed = false;
 };
 
 } // namespace
@@ -531,9 +584,11 @@ SourceResultType PhysicalKnn::GetDataInternal(ExecutionContext &context, DataChu
 				global.right.CountMemory();
 			}
 			local.Emit(global.right, chunk);
+			local.FilterOuter(chunk);
 			if (chunk.size() > 0) {
 				return SourceResultType::HAVE_MORE_OUTPUT;
 			}
+			chunk.Reset();
 		}
 	});
 }

@@ -34,11 +34,14 @@ class PhysicalKnn : public ReportingOperator<PhysicalOperator> {
 public:
 	//! The children are PhysicalCollectRows: the geometry, then the columns that come out
 	PhysicalKnn(PhysicalPlan &plan, LogicalOperator &knn, KnnRequest request, string planned_engine,
-	            PhysicalOperator &left, PhysicalOperator &right, bool deterministic);
+	            PhysicalOperator &left, PhysicalOperator &right, bool deterministic,
+	            unique_ptr<Expression> residual = nullptr);
 
 	const KnnRequest request;
 	const string planned_engine;
 	const bool deterministic;
+	//! With request.outer: what else must hold for a row and its neighbour, over the columns that come out
+	const unique_ptr<Expression> residual;
 	//! What comes out before the columns of the children: left_row, right_row, distance, rank
 	static constexpr idx_t OWN_COLUMNS = 4;
 	//! Of the rows of the right side

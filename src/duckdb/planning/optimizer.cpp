@@ -6,6 +6,7 @@
 #include "duckdb/knn/rewrites/rewrites.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
+#include "duckdb/planner/planner_extension.hpp"
 #include "duckdb/scalar_batch/logical.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
 #include "duckdb/spatial_join/rewrites/rewrites.hpp"
@@ -28,8 +29,16 @@ bool HasOtherExtensions(ClientContext &context) {
 	return false;
 }
 
+//! Whether or not the plan is optimized
+void RunAfterBinding(PlannerExtensionInput &input, BoundStatement &statement) {
+	if (statement.plan) {
+		RewriteJoinConditions(input.context, input.binder, statement.plan, false);
+	}
+}
+
 //! Conditions still stand as they were written
 void RunBeforeDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	RewriteJoinConditions(input.context, input.optimizer.binder, plan, true);
 	if (GetRewrites(input.context)) {
 		RewriteExpressions(input.context, *plan);
 	}
@@ -84,7 +93,11 @@ void RegisterOptimizer(ExtensionLoader &loader) {
 		extension.optimizer_info = make_shared_ptr<GpuGuard>();
 		extension.pre_optimize_function = RunBeforeDuckDB;
 		extension.optimize_function = RunAfterDuckDB;
-		OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+		auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+		OptimizerExtension::Register(config, std::move(extension));
+		PlannerExtension planning;
+		planning.post_bind_function = RunAfterBinding;
+		PlannerExtension::Register(config, std::move(planning));
 	});
 }
 

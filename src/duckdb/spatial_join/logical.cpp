@@ -1,6 +1,6 @@
 #include "duckdb/spatial_join/logical.hpp"
 
-#include "duckdb/execution/column_binding_resolver.hpp"
+#include "duckdb/operators/resolve_columns.hpp"
 #include "duckdb/spatial_join/physical.hpp"
 #include "duckdb/planner/expression/bound_aggregate_expression.hpp"
 
@@ -106,28 +106,6 @@ void LogicalSpatialJoin::ResolveTypes() {
 	}
 }
 
-//! Resolves an expression over both children: inside an extension operator the resolver does not hold the types of one
-//! child against the bindings of two
-struct BothSides : public LogicalExtensionOperator {
-	BothSides(unique_ptr<Expression> &expr, LogicalOperator &join)
-	    : expr(expr), both(join.children[0]->GetColumnBindings()) {
-		auto right = join.children[1]->GetColumnBindings();
-		both.insert(both.end(), right.begin(), right.end());
-	}
-	unique_ptr<Expression> &expr;
-	vector<ColumnBinding> both;
-
-	void ResolveColumnBindings(ColumnBindingResolver &resolver, vector<ColumnBinding> &bindings) override {
-		bindings = both;
-		resolver.VisitExpression(&expr);
-	}
-	PhysicalOperator &CreatePlan(ClientContext &, PhysicalPlanGenerator &) override {
-		throw InternalException("BothSides is no operator");
-	}
-	void ResolveTypes() override {
-	}
-};
-
 void LogicalSpatialJoin::ResolveColumnBindings(ColumnBindingResolver &resolver, vector<ColumnBinding> &bindings) {
 	auto resolve_side = [&](bool left) {
 		resolver.VisitOperator(*children[left ? 0 : 1]);
@@ -156,8 +134,10 @@ void LogicalSpatialJoin::ResolveColumnBindings(ColumnBindingResolver &resolver, 
 	resolve_side(true);
 	resolve_side(false);
 	if (spatial.residual) {
-		BothSides both(spatial.residual, *this);
-		resolver.VisitOperator(both);
+		auto both = children[0]->GetColumnBindings();
+		auto right = children[1]->GetColumnBindings();
+		both.insert(both.end(), right.begin(), right.end());
+		ResolveColumns(resolver, std::move(both), spatial.residual);
 	}
 	bindings = GetColumnBindings();
 }

@@ -81,6 +81,10 @@ void PruneColumns(LogicalOperator &op) {
 		return;
 	}
 	auto &neighbours = static_cast<LogicalNeighbours &>(at.get());
+	if (auto residual = neighbours.Residual()) {
+		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+		    *residual, [&](const BoundColumnRefExpression &column) { read.push_back(BindingOf(column)); });
+	}
 	for (auto &filter : filters) {
 		// All of its columns, so that its map need not change
 		auto bindings = neighbours.GetColumnBindings();

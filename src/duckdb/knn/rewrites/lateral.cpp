@@ -28,6 +28,11 @@ optional_ptr<LogicalMaterializedCTE> FindCte(LogicalOperator &op, TableIndex cte
 	return nullptr;
 }
 
+//! DuckDB made it for a correlated subquery
+bool IsSharedRows(const LogicalMaterializedCTE &cte) {
+	return StringUtil::StartsWith(NameOf(cte.ctename), "__duckdb_delim_");
+}
+
 idx_t CountReferences(LogicalOperator &op, TableIndex cte_index) {
 	idx_t count = op.type == LogicalOperatorType::LOGICAL_CTE_REF && op.Cast<LogicalCTERef>().cte_index == cte_index;
 	for (auto &child : op.children) {
@@ -91,7 +96,8 @@ bool SameColumn(const Expression &left, const Expression &right) {
 	       BindingOf(left.Cast<BoundColumnRefExpression>()) == BindingOf(right.Cast<BoundColumnRefExpression>());
 }
 
-//! NULL where a left row has no neighbour
+} // namespace
+
 unique_ptr<Expression> NullWithoutNeighbour(const LogicalNeighbours &neighbours, unique_ptr<Expression> expr) {
 	auto has_none = make_uniq<BoundOperatorExpression>(ExpressionType::OPERATOR_IS_NULL, LogicalType::BOOLEAN);
 	ChildrenOf(*has_none).push_back(neighbours.OwnColumn(LogicalNeighbours::RANK));
@@ -99,7 +105,10 @@ unique_ptr<Expression> NullWithoutNeighbour(const LogicalNeighbours &neighbours,
 	return make_uniq<BoundCaseExpression>(std::move(has_none), std::move(null), std::move(expr));
 }
 
-} // namespace
+bool ReadsOuterRows(Plan &plan, LogicalCTERef &ref, LogicalOperator &top) {
+	auto cte = FindCte(*plan.root, ref.cte_index);
+	return cte && IsSharedRows(*cte) && !FindCte(top, ref.cte_index);
+}
 
 bool GivesDistinctRows(Plan &plan, LogicalOperator &op) {
 	return op.type == LogicalOperatorType::LOGICAL_DELIM_GET || FindDistinct(plan, op);
@@ -240,7 +249,7 @@ void RemoveSharedRows(unique_ptr<LogicalOperator> &op) {
 		return;
 	}
 	auto &cte = op->Cast<LogicalMaterializedCTE>();
-	if (!StringUtil::StartsWith(NameOf(cte.ctename), "__duckdb_delim_")) {
+	if (!IsSharedRows(cte)) {
 		return;
 	}
 	if (CountReferences(*cte.children[1], cte.table_index) == 0) {

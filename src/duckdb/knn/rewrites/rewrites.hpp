@@ -7,13 +7,19 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/knn/neighbours.hpp"
 #include "duckdb/planner/binder.hpp"
+#include "duckdb/planner/operator/logical_cteref.hpp"
 #include "duckdb/planner/logical_operator.hpp"
 
 namespace duckdb {
 
 //! Before DuckDB's rules: runs all of them on a plan
 void RewriteNeighbours(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan);
+//! Puts the operator in the place of joins by ST_KNN. Runs when a statement is bound, whatever is optimized, on all but what depends on outer
+//! rows; then again when subqueries are joins, and throws where a call is left.
+void RewriteJoinConditions(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan,
+                           bool is_decorrelated);
 //! After DuckDB's rules: conditions on the left row go below the operator, and columns that nobody reads do not come out of it
 void FinishNeighbours(ClientContext &context, unique_ptr<LogicalOperator> &plan);
 
@@ -40,6 +46,10 @@ bool RewriteTopRows(Plan &plan, unique_ptr<LogicalOperator> &op);
 bool RewriteLateral(Plan &plan, unique_ptr<LogicalOperator> &op);
 //! Whether all columns of `op` together are different in every row, because it gives the distinct values of outer rows
 bool GivesDistinctRows(Plan &plan, LogicalOperator &op);
+//! Whether a common table expression that is not below `top` gives rows of an outer query, or their distinct values (since DuckDB 2.0)
+bool ReadsOuterRows(Plan &plan, LogicalCTERef &ref, LogicalOperator &top);
+//! NULL where a left row has no neighbour
+unique_ptr<Expression> NullWithoutNeighbour(const LogicalNeighbours &neighbours, unique_ptr<Expression> expr);
 //! Removes the common table expressions of such subqueries that are no longer read, or read once (since DuckDB 2.0)
 void RemoveSharedRows(unique_ptr<LogicalOperator> &op);
 

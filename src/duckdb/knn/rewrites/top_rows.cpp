@@ -1,15 +1,12 @@
 // The first rows of each partition by distance
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
-#include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/expressions/condition.hpp"
 #include "duckdb/knn/neighbours.hpp"
+#include "duckdb/knn/rewrites/distance.hpp"
 #include "duckdb/knn/rewrites/rewrites.hpp"
 #include "duckdb/optimizer/column_binding_replacer.hpp"
 #include "duckdb/parser/constraints/unique_constraint.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
-#include "duckdb/support/function_builder.hpp"
-
-#include <cmath>
 
 namespace duckdb {
 
@@ -37,31 +34,9 @@ Side SideOf(const Expression &expr, const JoinTables &tables) {
 	return other || (left && right) ? Side::BOTH : left ? Side::LEFT : right ? Side::RIGHT : Side::NONE;
 }
 
-//! ST_Distance, or another function of ours by its name without the prefix
-optional_ptr<BoundFunctionExpression> OurFunction(Expression &expr, const char *name, idx_t arguments) {
-	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION) {
-		return nullptr;
-	}
-	auto &function = expr.Cast<BoundFunctionExpression>();
-	if (ChildrenOf(function).size() != arguments || !SqlFunction::IsOurs(FunctionOf(function)) ||
-	    SpatialFunctionName(FunctionName(function)) != name) {
-		return nullptr;
-	}
-	return function;
-}
-
 bool IsColumn(const Expression &expr, const ColumnBinding &binding) {
 	return expr.GetExpressionType() == ExpressionType::BOUND_COLUMN_REF &&
 	       BindingOf(expr.Cast<BoundColumnRefExpression>()) == binding;
-}
-
-//! The value of a constant; false where it is none, or NULL
-bool ConstantOf(ClientContext &context, const Expression &expr, Value &value) {
-	if (!expr.IsFoldable() || expr.HasParameter()) {
-		return false;
-	}
-	value = ExpressionExecutor::EvaluateScalar(context, expr);
-	return !value.IsNull();
 }
 
 //! number <= k, number < k + 1, number = 1, or one of them the other way round
@@ -91,48 +66,6 @@ bool IsCut(ClientContext &context, Expression &expr, const ColumnBinding &number
 	}
 	k = NumericCast<uint64_t>(limit);
 	return true;
-}
-
-//! A condition on the distance that the search itself can answer
-bool TakeLimit(ClientContext &context, Expression &conjunct, Expression &distance, KnnRequest &request) {
-	auto limit_to = [&](const Expression &limit, bool inclusive) {
-		Value value;
-		if (!ConstantOf(context, limit, value) || value.type().id() != LogicalTypeId::DOUBLE) {
-			return false;
-		}
-		auto most = DoubleValue::Get(value);
-		if (!(most >= 0) || (!inclusive && most == 0)) {
-			return false;
-		}
-		request.max_distance = MinValue(request.max_distance, inclusive ? most : std::nextafter(most, 0.0));
-		request.null_is_last = false;
-		return true;
-	};
-	if (conjunct.GetExpressionType() == ExpressionType::OPERATOR_IS_NOT_NULL) {
-		request.null_is_last = false;
-		return ChildrenOf(conjunct.Cast<BoundOperatorExpression>())[0]->Equals(distance);
-	}
-	if (auto within = OurFunction(conjunct, "dwithin", 3)) {
-		auto &within_arguments = ChildrenOf(*within);
-		auto &arguments = ChildrenOf(distance.Cast<BoundFunctionExpression>());
-		if (!within_arguments[0]->Equals(*arguments[0]) || !within_arguments[1]->Equals(*arguments[1])) {
-			return false;
-		}
-		request.empty_is_near = false;
-		return limit_to(*within_arguments[2], true);
-	}
-	if (!IsComparison(conjunct)) {
-		return false;
-	}
-	auto type = conjunct.GetExpressionType();
-	auto left = LeftOf(conjunct).get(), right = RightOf(conjunct).get();
-	if (right->Equals(distance)) {
-		std::swap(left, right);
-		type = FlipComparisonExpression(type);
-	}
-	bool inclusive = type == ExpressionType::COMPARE_LESSTHANOREQUALTO;
-	return left->Equals(distance) && (inclusive || type == ExpressionType::COMPARE_LESSTHAN) &&
-	       limit_to(*right, inclusive);
 }
 
 //! Whether a scan gives no two rows with the same values of these columns
@@ -193,28 +126,6 @@ bool IsUnique(Plan &plan, LogicalOperator &op, const vector<unique_ptr<Expressio
 		}
 	}
 	return true;
-}
-
-unique_ptr<LogicalOperator> WithFilter(unique_ptr<LogicalOperator> child, vector<unique_ptr<Expression>> conditions) {
-	if (conditions.empty()) {
-		return child;
-	}
-	auto filter = make_uniq<LogicalFilter>();
-	filter->expressions = std::move(conditions);
-	filter->children.push_back(std::move(child));
-	return std::move(filter);
-}
-
-//! Puts the distance that the operator finds in the place of the expression that computes it
-void UseDistance(unique_ptr<Expression> &expr, const Expression &distance, const LogicalNeighbours &neighbours) {
-	if (expr->Equals(distance)) {
-		auto column = neighbours.OwnColumn(LogicalNeighbours::DISTANCE);
-		column->SetAlias(expr->GetAlias());
-		expr = std::move(column);
-		return;
-	}
-	ExpressionIterator::EnumerateChildren(
-	    *expr, [&](unique_ptr<Expression> &child) { UseDistance(child, distance, neighbours); });
 }
 
 //! What a window reads, traced down to the join below it
@@ -350,6 +261,7 @@ bool RewriteTopRows(Plan &plan, unique_ptr<LogicalOperator> &op) {
 	if (SideOf(*arguments[first], tables) != of || SideOf(*arguments[1 - first], tables) != other) {
 		return false;
 	}
+	const DistanceBetween measured(*arguments[0], *arguments[1]);
 	request.empty_is_near = true;
 	request.null_is_last = true;
 	request.function = "ST_Distance";
@@ -361,7 +273,7 @@ bool RewriteTopRows(Plan &plan, unique_ptr<LogicalOperator> &op) {
 			return false;
 		}
 		if (side == Side::BOTH) {
-			if (!TakeLimit(plan.context, *conjunct, *distance, request)) {
+			if (!TakeLimit(plan.context, *conjunct, measured, request)) {
 				return false;
 			}
 		} else {
@@ -392,7 +304,7 @@ bool RewriteTopRows(Plan &plan, unique_ptr<LogicalOperator> &op) {
 			auto alias = expr->GetAlias();
 			ReplaceThrough(expr, rest);
 			expr->SetAlias(alias);
-			UseDistance(expr, *distance, neighbours);
+			UseDistance(expr, measured, *neighbours.OwnColumn(LogicalNeighbours::DISTANCE));
 		}
 		const auto rank = expressions.size();
 		if (unique) {
