@@ -100,6 +100,19 @@ def test_order_keeps_a_filter_on_the_cpu(process, fake):  # noqa: F811
         assert "VIBE_SPATIAL_JOIN" in plan[0][1]
 
 
+def test_mode_auto_leaves_small_constants_to_the_scan(process, fake):  # noqa: F811
+    """A distance from a point is less work than reading the row; a polygon of a thousand vertices is more"""
+    near, inside = "ST_DWithin(g, ST_Point(500, 300), 10)", "ST_Within(g, ST_Buffer(ST_Point(500, 300), 10, 250))"
+    count = "SELECT count(*) FROM many WHERE {}".format
+    log = "SELECT operation, selected, reason FROM vibe_dispatch_log() ORDER BY sequence DESC LIMIT 1"
+    load, results = process("CREATE TABLE many AS SELECT ST_Point(i % 1009, i % 701) AS g FROM range(3000000) t(i)", "FROM vibe_ensure_warm(5)",
+                            "EXPLAIN " + count(near), log, "EXPLAIN " + count(inside), count(near), count(inside),
+                            "SET vibe_execution_mode = 'cpu'", count(near), count(inside), VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert "VIBE_SPATIAL_JOIN" not in results[2][0][1] and "VIBE_SPATIAL_JOIN" in results[4][0][1]
+    assert results[3] == [["filter_points", "cpu", "3000000 rows: a constant of so few vertices takes less than the scan"]]
+    assert results[5] == results[8] and results[6] == results[9] and results[5][0][0] > results[6][0][0] > 0
+
+
 def calls(swap=False):
     first, second = ("h", "g") if swap else ("g", "h")
     for name in PREDICATES:

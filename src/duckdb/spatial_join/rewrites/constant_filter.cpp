@@ -26,17 +26,36 @@ bool IsConstantTerm(ClientContext &context, const JoinTables &tables, const Expr
 	return true;
 }
 
+//! Whether each constant has so few vertices that the CPU answers while it reads the row
+bool AreSmall(ClientContext &context, const vector<SpatialCondition> &terms) {
+	//! WKB of about 60 vertices. Measured: measurements/gpu.md has what larger constants gain.
+	constexpr idx_t MAX_SMALL_BYTES = 1024;
+	for (auto &term : terms) {
+		Value value;
+		if (!term.right->IsFoldable() || !ExpressionExecutor::TryEvaluateScalar(context, *term.right, value) ||
+		    (!value.IsNull() && StringValue::Get(value).size() > MAX_SMALL_BYTES)) {
+			return false;
+		}
+	}
+	return true;
+}
+
 //! One decision for all terms of a filter. A join does not preserve the order of rows: mode auto leaves ordered rows to the CPU, mode
 //! gpu does not.
-bool GoesToDevice(ClientContext &context, idx_t rows, bool ordered) {
+bool GoesToDevice(ClientContext &context, const vector<SpatialCondition> &terms, idx_t rows, bool ordered) {
 	OperatorDispatch dispatch(context, "FILTER");
-	auto decision =
-	    vibespatial::Decide(dispatch.Mode(), vibespatial::Operation::FILTER_POINTS, rows, GetGpuMinRows(context));
-	if (decision.selected == vibespatial::ExecutionMode::GPU && ordered &&
-	    dispatch.Mode() == vibespatial::ExecutionMode::AUTO) {
-		decision.selected = vibespatial::ExecutionMode::CPU;
-		decision.reason = "rows stay in their order; with preserve_insertion_order = false the GPU could have them";
-	} else if (decision.selected == vibespatial::ExecutionMode::GPU) {
+	auto min_rows = GetGpuMinRows(context);
+	auto decision = vibespatial::Decide(dispatch.Mode(), vibespatial::Operation::FILTER_POINTS, rows, min_rows);
+	if (decision.IsGpu() && dispatch.Mode() == vibespatial::ExecutionMode::AUTO) {
+		if (ordered) {
+			decision.selected = vibespatial::ExecutionMode::CPU;
+			decision.reason = "rows stay in their order; with preserve_insertion_order = false the GPU could have them";
+		} else if (min_rows < 0 && AreSmall(context, terms)) {
+			decision.selected = vibespatial::ExecutionMode::CPU;
+			decision.reason = to_string(rows) + " rows: a constant of so few vertices takes less than the scan";
+		}
+	}
+	if (decision.IsGpu()) {
 		return true; // the join logs the event
 	}
 	dispatch.LogCpu(vibespatial::Operation::FILTER_POINTS, decision, rows);
@@ -72,7 +91,7 @@ bool RewriteConstantFilter(ClientContext &context, Binder &binder, unique_ptr<Lo
 			rest.push_back(std::move(conjunct));
 		}
 	}
-	if (taken.empty() || !GoesToDevice(context, Cardinality(context, *filter.children[0]), ordered)) {
+	if (taken.empty() || !GoesToDevice(context, taken, Cardinality(context, *filter.children[0]), ordered)) {
 		return false;
 	}
 	auto left_columns = MapColumns(filter.projection_map, filter.children[0]->GetColumnBindings().size());
@@ -124,7 +143,7 @@ bool RewriteScanFilters(ClientContext &context, Binder &binder, unique_ptr<Logic
 		rows = get.EstimateCardinality(context);
 		get.SetEstimatedCardinality(estimated);
 	}
-	if (!GoesToDevice(context, rows, ordered)) {
+	if (!GoesToDevice(context, taken, rows, ordered)) {
 		return false;
 	}
 	get.table_filters = std::move(rest);
