@@ -221,11 +221,11 @@ def test_mode_auto_uses_an_open_engine_for_many_rows(process, fake):
 
 
 def test_who_looks_for_pairs_packs_the_tree(process, fake):
-    """210,000 boxes are no index for the GPU, but enough pairs for it, and too many to join some: it has the tree, and the CPU has none"""
-    boxes = "SELECT ST_MakeEnvelope(i, 0, i + 1.5, 1) AS g FROM range(210000) t(i)"
+    """40,000 boxes are no index for the GPU, but enough pairs for it: it has the tree then, and the CPU has none"""
+    boxes = "SELECT ST_MakeEnvelope(i, 0, i + 1.5, 1) AS g FROM range(40000) t(i)"
     load, results = process("FROM vibe_ensure_warm(5)", f"CREATE TABLE boxes AS {boxes}",
                             f"CREATE TABLE points AS {boxes}", JOIN, EVENTS, EVENTS.replace("box_index", "join_shapes"), f"EXPLAIN ANALYZE {JOIN}", VIBESPATIAL_GPU_FOLDER=str(fake))
-    assert results[3] == [[210000 + 2 * 209999]]
+    assert results[3] == [[40000 + 2 * 39999]]
     below, above = results[4]
     assert below[1:4] == ["auto", "cpu", "cpu"] and "below the threshold" in below[4]
     assert above == ["box_index", "auto", "gpu", "gpu", "the GPU looks for the pairs", False]

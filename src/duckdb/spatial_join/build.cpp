@@ -11,8 +11,6 @@ using vibespatial::JoinIndex;
 
 //! Chunks of rows that one step of a parallel loop takes
 static constexpr idx_t CHUNKS_PER_STEP = 16;
-//! The tree of so few rows costs next to nothing while all threads are there. An estimate.
-static constexpr idx_t TREE_ROWS_AT_ONCE = 50000;
 
 SpatialBuild::SpatialBuild(ClientContext &context, const PhysicalSpatialJoin &op, unique_ptr<TupleDataCollection> rows,
                            RowFlags &matched)
@@ -77,10 +75,10 @@ void SpatialBuild::Order(vector<BuildRun> runs, vibespatial::Parallel &parallel)
 }
 
 void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads,
-                         idx_t expected_probes, bool for_device, vector<BuildRun> runs, std::function<void()> beside) {
+                         idx_t expected_probes, Use use, vector<BuildRun> runs, std::function<void()> beside) {
 	auto begin = std::chrono::steady_clock::now();
 	Load(parallel);
-	if (for_device && !runs.empty()) {
+	if (use != Use::CPU && !runs.empty()) {
 		Order(std::move(runs), parallel);
 	}
 	auto count = locations.size();
@@ -100,7 +98,7 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	index = make_uniq<JoinIndex>(op.condition, std::move(geometries), std::move(limits), ThreadCount(context),
 	                             CancelPoll(context));
 	index->ExpectPoints(expected_probes);
-	if (for_device) {
+	if (use != Use::CPU) {
 		index->KeepForDevice();
 	}
 	if (dispatch.IsForDevice()) {
@@ -108,9 +106,8 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 			return dispatch.Build(boxes, box_count, threads);
 		});
 	}
-	// A device that looks for pairs packs one for itself, with the rows. Mode auto may first want to know how long the CPU takes.
-	const bool now = dispatch.Mode() == vibespatial::ExecutionMode::AUTO && count <= TREE_ROWS_AT_ONCE;
-	index->SetLeaveTree([&dispatch, for_device, now] { return (for_device && !now) || dispatch.DeviceIsComing(); });
+	// A device that looks for pairs packs one for itself, with the rows
+	index->SetLeaveTree([&dispatch, use] { return use == Use::DEVICE || dispatch.DeviceIsComing(); });
 	vibespatial::Beside both(parallel, std::move(beside));
 	index->Build(both);
 	both.Finish();

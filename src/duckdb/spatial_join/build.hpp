@@ -58,11 +58,12 @@ public:
 	static idx_t EstimateMemory(idx_t rows);
 	//! Pins the rows
 	void Load(vibespatial::Parallel &parallel);
-	//! Loads and indexes the rows, on the engine that was chosen for that. `for_device`: the GPU will look for pairs. `runs`: the
-	//! batches that the rows came in, if known; rows are numbered in their order. `beside`: work on the loaded rows that a thread
-	//! does at the same time.
+	enum class Use : uint8_t { CPU, DEVICE, DEVICE_AND_TREE };
+	//! Loads and indexes the rows, on the engine that was chosen for that. `use`: whether the GPU will look for pairs, and whether
+	//! the CPU needs the tree all the same. `runs`: the batches that the rows came in, if known; rows are numbered in their order.
+	//! `beside`: work on the loaded rows that a thread does at the same time.
 	void Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads, idx_t expected_probes,
-	           bool for_device, vector<BuildRun> runs = {}, std::function<void()> beside = nullptr);
+	           Use use, vector<BuildRun> runs = {}, std::function<void()> beside = nullptr);
 	//! The device has packed a tree of its own
 	void NoteDeviceTree(idx_t boxes, const vibespatial::GpuTimes &times) {
 		index_dispatch->NoteDevice(boxes, times);

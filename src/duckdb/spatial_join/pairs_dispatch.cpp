@@ -44,8 +44,10 @@ void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_ro
 	build_bytes = build_bytes_p;
 	// As for points, or for the smallest join whose work may be found out; the first rows will tell
 	auto min_rows = GetGpuMinRows(context);
-	const bool may_forecast = MayForecast() && op.points_operation == vibespatial::Operation::JOIN_POINTS &&
-	                          build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS;
+	may_forecast = mode == ExecutionMode::AUTO && min_rows < 0 &&
+	               op.points_operation == vibespatial::Operation::JOIN_POINTS &&
+	               build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS &&
+	               probe_rows < InfoOf(op.shapes_operation).gpu_from_rows;
 	dispatch.Decide(probe_rows, may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
 	if (!dispatch.OnGpu()) {
 		return;
@@ -57,10 +59,6 @@ void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_ro
 	} else {
 		session.UseDevice(dispatch.EngineIfOpen(), build_rows);
 	}
-}
-
-bool PairsDispatch::MayForecast() const {
-	return mode == ExecutionMode::AUTO && GetGpuMinRows(context) < 0;
 }
 
 void PairsDispatch::DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build) {
@@ -78,7 +76,7 @@ void PairsDispatch::DecideAgain(const vibespatial::JoinInput &first_rows, option
 		input.first_only = session.Output() == JoinOutput::FOUND;
 		vibespatial::Forecast forecast;
 		const bool has_forecast =
-		    MayForecast() && build && vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
+		    may_forecast && build && vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
 		dispatch.DecideAgain(op.shapes_operation, expected_rows, min_rows, has_forecast ? &forecast : nullptr);
 	}
 	if (!dispatch.OnGpu()) {

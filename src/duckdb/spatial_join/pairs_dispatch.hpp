@@ -25,6 +25,12 @@ public:
 	bool KindIsKnown() const {
 		return kind_is_known;
 	}
+	//! What the build side is for. The CPU needs its tree where it may join some rows first.
+	SpatialBuild::Use UseOfBuild() const {
+		return !IsActive()     ? SpatialBuild::Use::CPU
+		       : !may_forecast ? SpatialBuild::Use::DEVICE
+		                       : SpatialBuild::Use::DEVICE_AND_TREE;
+	}
 	//! How many parts the build side must be cut into to fit on the device
 	idx_t PartCount(idx_t build_bytes, idx_t build_rows) const;
 	//! Rows go to the device
@@ -87,8 +93,6 @@ private:
 
 	//! False where only the CPU can be asked about it
 	bool Attach(SpatialBuild &build);
-	//! The mode decides by the work, and no number of rows was set
-	bool MayForecast() const;
 
 	const PhysicalSpatialJoin &op;
 	TaskThreads &threads;
@@ -97,6 +101,8 @@ private:
 	std::atomic<bool> kind_is_known {false};
 	idx_t expected_rows = 0;
 	idx_t build_bytes = 0;
+	//! The number of rows does not decide, so the work has to
+	bool may_forecast = false;
 	//! The whole build side was set, and when the device could begin to look for pairs
 	bool has_build = false;
 	TimePoint ready;

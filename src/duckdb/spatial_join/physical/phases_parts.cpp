@@ -74,7 +74,7 @@ private:
 		part->build = make_uniq<SpatialBuild>(source.context, op, std::move(partitions.build_rows.Part(part->number)),
 		                                      state.matched);
 		part->build->Build(parallel, state.index_dispatch, state.threads,
-		                   partitions.probe_rows.Part(part->number)->Count(), state.pairs_dispatch.IsActive());
+		                   partitions.probe_rows.Part(part->number)->Count(), state.pairs_dispatch.UseOfBuild());
 		state.pairs_dispatch.SetPart(*part->build);
 		lock_guard<mutex> guard(state.lock);
 		if (op.has_aggregate) {

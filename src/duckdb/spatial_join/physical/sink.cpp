@@ -260,7 +260,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 			number = [&] { global.groups->NumberBuild(*global.build); };
 		}
 		global.build->Build(parallel, global.index_dispatch, global.threads, probe_rows,
-		                    global.pairs_dispatch.IsActive(), std::move(global.runs), std::move(number));
+		                    global.pairs_dispatch.UseOfBuild(), std::move(global.runs), std::move(number));
 	});
 	global.pairs_dispatch.SetBuild(*global.build);
 	if (!global.pairs_dispatch.IsAwaited()) {
