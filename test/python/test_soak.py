@@ -7,8 +7,10 @@ rows has to give those rows. The last line counts. 30 seconds by default; make s
 On a machine with a GPU, VIBESPATIAL_SOAK_DEVICE names the folder of the plug-in: then it takes the place of the test engine, and the
 long-lived process uses it, too.
 """
+import collections
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -139,6 +141,7 @@ def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
 
     counts = dict.fromkeys(("queries", "right", "cancelled", "failed as expected", "wrong", "crashes", "ends of DuckDB's own"), 0)
     problems = []
+    ends = collections.Counter()
 
     def judge(lines, status, errors, what):
         for line in lines:
@@ -158,6 +161,9 @@ def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
         if status != 0:
             own = is_of_duckdb(errors)
             counts["ends of DuckDB's own" if own else "crashes"] += 1
+            # What failed, and the libraries on the stack, innermost first
+            libraries = list(dict.fromkeys(re.findall(r"([^/\s(]+)\([^)]*\)\[0x", errors)))
+            ends[(lines[-1].get("trouble") if lines else None, status, " < ".join(libraries[:5]))] += 1
             if not own:
                 problems.append((what, status, lines[-1:], errors[-3000:]))
 
@@ -179,6 +185,8 @@ def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
     before, after = statistics.median(resident[:quarter]), statistics.median(resident[-quarter:])
     print("soak:", ", ".join(f"{count} {name}" for name, count in counts.items()),
           f"- resident {before:.0f} MB in the first quarter, {after:.0f} MB in the last")
+    for (trouble, status, libraries), count in ends.most_common():
+        print(f"  {count} ended with {status} after {trouble}: {libraries}")
     assert counts["wrong"] == 0 and counts["crashes"] == 0, problems[:5]
     assert counts["right"] > 0 and counts["queries"] > counts["right"]
     assert after <= before + GROWTH_MB
