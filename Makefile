@@ -127,8 +127,12 @@ bench-hostile: extension ## run the benchmark of input that makes algorithms qua
 bench-gpu: extension ## run the benchmark of joins and unions on the GPU beside the CPU engine and the peers (ARGS="--points 1000000" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/gpu.py --extension $(EXTENSION) --out build/bench-gpu $(ARGS)
 
+.PHONY: bench-spatialbench
+bench-spatialbench: extension ## run the twelve queries of SpatialBench beside the peers (ARGS="--sf 0.1 --floor" goes to it)
+	@python=$$($(FETCH) bench-python) && $$python bench/spatialbench.py --extension $(EXTENSION) $(ARGS)
+
 .PHONY: bench-bundle
-bench-bundle: all ## pack that benchmark, the peers and the data for a machine without a network (ARGS="--only ours" goes to it)
+bench-bundle: all ## pack these two benchmarks, the peers and the data for a machine without a network (ARGS="--only ours" goes to it)
 	@python3 scripts/bench_bundle.py --platform $(PLATFORM) --build $(BUILD) $(ARGS)
 
 .PHONY: functions

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Packs the benchmark of the GPU, with the peers and their data, for a machine that has Python and no network.
+"""Packs the benchmark of the GPU and SpatialBench, with the peers and their data, for a machine that has Python and no network.
 
 usage: bench_bundle.py [--platform linux_amd64] [--python cp312] [--build build/release] [--send build/send/bench] [--only NAME,...]
+                       [--spatialbench]
 
-Four tarballs that unpack into one folder, vibespatial-bench, which runs with `python3 vibespatial-bench/bench/gpu.py`:
+Tarballs that unpack into one folder, vibespatial-bench, which runs with `python3 vibespatial-bench/bench/gpu.py` or `bench/spatialbench.py`:
 
-    ours      the extension, its GPU plug-in, the benchmark
-    duckdb    DuckDB's Python module, and its spatial extension, which has much code in common with it
-    sedona    SedonaDB
-    tables    the real data, from the folder VIBESPATIAL_SHARED_DATA
+    ours         the extension, its GPU plug-in, the benchmarks
+    duckdb       DuckDB's Python module, and its spatial extension, which has much code in common with it
+    sedona       SedonaDB
+    tables       the real data, from the folder VIBESPATIAL_SHARED_DATA, for gpu.py
+    generator    what makes the tables of SpatialBench there, at any scale
+    zones        what its zones are made of, from the same folder
+
+--spatialbench packs what SpatialBench needs: all but tables. Without it all but generator and zones are packed.
 
 Wheels are those of deps.lock. Symbol tables are stripped from their libraries, and xz gets all the memory it likes: a wheel is
 packed for speed. What does not change with our sources is kept in the cache and packed once, in minutes.
@@ -28,7 +33,10 @@ ROOT = fetch.HERE.parent
 FOLDER = "vibespatial-bench"
 CODE = "--x86 --lzma2=preset=9e,dict=256MiB"
 PLAIN = "--lzma2=preset=9e,dict=64MiB"
-PACKAGES = {"duckdb": ("duckdb", "duckdb-extension-spatial"), "sedona": ("sedonadb",)}
+PACKAGES = {"duckdb": ("duckdb", "duckdb-extension-spatial"), "sedona": ("sedonadb",), "generator": ("spatialbench-cli", "numpy")}
+# The benchmark that prepares them, and what else than common.py decides what they are
+TABLES = {"tables": ("gpu.py",), "zones": ("spatialbench.py", "spatialbench.py")}
+GPU, SPATIALBENCH = "ours,duckdb,sedona,tables", "ours,duckdb,sedona,generator,zones"
 FOOTER = 512  # DuckDB's own bytes at the end of an extension: what it is, and a signature
 
 
@@ -61,7 +69,7 @@ def ours(work, arguments):
         # As bundle.sh does: CUDA's compilers are on a machine with a device
         shutil.copytree(arguments.build / "vibespatial", inner / "vibespatial",
                         ignore=shutil.ignore_patterns("libnvrtc*", "libnvJitLink*", "no-driver"))
-    for name in ("common.py", "gpu.py"):
+    for name in ("common.py", "gpu.py", "spatialbench.py", "spatialbench_queries.py"):
         shutil.copy(ROOT / "bench" / name, inner / "bench")
     shutil.copy(ROOT / "LICENSE", inner)
 
@@ -82,10 +90,10 @@ def chosen(name, arguments):
     return [entry for entry in entries if entry.name in PACKAGES[name]], *options
 
 
-def tables(work):
+def tables(work, script):
     target = work / FOLDER / "tables"
     target.mkdir(parents=True)
-    fetch.run([fetch.environment("bench", fetch.host_platform()), ROOT / "bench" / "gpu.py", "--prepare", target])
+    fetch.run([fetch.environment("bench", fetch.host_platform()), ROOT / "bench" / script, "--prepare", target])
 
 
 def kept(name, key, make, options):
@@ -104,24 +112,26 @@ def main():
     parser.add_argument("--python", default="cp312")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--send", type=pathlib.Path, default=ROOT / "build" / "send" / "bench")
-    parser.add_argument("--only", default="ours,duckdb,sedona,tables")
+    parser.add_argument("--only")
+    parser.add_argument("--spatialbench", action="store_true")
     arguments = parser.parse_args()
     code = CODE if arguments.platform == "linux_amd64" else CODE.replace("--x86", "--arm64")
     arguments.send.mkdir(parents=True, exist_ok=True)
     try:
-        for name in arguments.only.split(","):
-            if name not in ("ours", "tables", *PACKAGES):
+        for name in (arguments.only or (SPATIALBENCH if arguments.spatialbench else GPU)).split(","):
+            if name not in ("ours", *TABLES, *PACKAGES):
                 raise fetch.Failure(f"there is no {name}")
             sent = arguments.send / f"{name}.tar.xz"
             if name == "ours":
                 with tempfile.TemporaryDirectory() as work:
                     ours(pathlib.Path(work), arguments)
                     pack(work, sent, code)
-            elif name == "tables":
+            elif name in TABLES:
                 data = pathlib.Path(os.environ.get("VIBESPATIAL_SHARED_DATA", ROOT.parent / "shared" / "data"))
                 key = "".join(f"{path.name} {path.stat().st_size}" for path in sorted(data.glob("*.parquet")))
-                key += (ROOT / "bench" / "common.py").read_text()  # which tables there are, and how they are made
-                shutil.copy(kept(name, key, tables, PLAIN), sent)
+                # Which tables there are, and how they are made
+                key += "".join((ROOT / "bench" / script).read_text() for script in ("common.py", *TABLES[name][1:]))
+                shutil.copy(kept(name, key, lambda work, name=name: tables(work, TABLES[name][0]), PLAIN), sent)
             else:
                 key = "".join(entry.digest for entry in chosen(name, arguments)[0]) + code
                 shutil.copy(kept(name, key, lambda work, name=name: wheels(work, name, arguments), code), sent)

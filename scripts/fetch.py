@@ -12,6 +12,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         bench-python  the interpreter of the environment the benchmarks run in
         docs-python   the interpreter of the environment the documentation is built in
         spatial       DuckDB's own spatial extension, as the tests take it
+        spatialbench  the program that makes the tables of SpatialBench
         cuda          the folder of what the GPU plug-in is built from and runs with: CUDA headers, RMM, CCCL, NVRTC
         arrow         the folder that holds Apache Arrow C++ (headers and libarrow), what the Arrow plug-in is built from
         clang-format, clang-tidy
@@ -365,6 +366,11 @@ def spatial(target, version):
     raise Failure(f"the package index has no spatial for DuckDB {version}")
 
 
+def spatialbench(target):
+    (path,) = unpacked("spatialbench", target).glob("*.data/scripts/spatialbench-cli")
+    return path
+
+
 def main():
     finders = {
         "prefix": prefix,
@@ -375,6 +381,7 @@ def main():
         "bench-python": lambda target, _: environment("bench", target),
         "docs-python": lambda target, _: environment("docs", target),
         "spatial": spatial,
+        "spatialbench": lambda target, _: spatialbench(target),
         "cuda": lambda target, _: unpacked("cuda", target),
         "arrow": lambda target, _: unpacked("arrow", target) / "pyarrow",
         "clang-format": lambda target, _: unpacked("clang-format", target) / "clang_format" / "data" / "bin" / "clang-format",

@@ -106,7 +106,7 @@ PYTHONS = ["cp311", "cp312", "cp313", "cp314"]
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("platform", ["linux_amd64", "linux_arm64"])
-@pytest.mark.parametrize("use", ["source", "source-backend", "test", "bench", "peers", "cuda", "clang-format", "clang-tidy"])
+@pytest.mark.parametrize("use", ["source", "source-backend", "test", "bench", "peers", "spatialbench", "cuda", "clang-format", "clang-tidy"])
 def test_lock_has_every_platform(use, platform, python):
     for version in fetch.duckdbs():
         entries = fetch.locked(use, platform, python, version)
