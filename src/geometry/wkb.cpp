@@ -173,6 +173,75 @@ uint64_t WkbBounds(const uint8_t *data, size_t size, vibe::Box &box) {
 //===----------------------------------------------------------------------===//
 // Writer
 //===----------------------------------------------------------------------===//
+namespace {
+
+//! Where a point, line or polygon of that code ends; null when its bytes end before. `at` is behind its header.
+const uint8_t *EndOfPart(const uint8_t *at, const uint8_t *end, uint32_t code) {
+	const size_t stride = VertexWidth(static_cast<uint8_t>(vibe::WkbVertexTypeOf(code))) * sizeof(double);
+	const auto vertices = [&](const uint8_t *from, size_t count) {
+		return count <= static_cast<size_t>(end - from) / stride ? from + count * stride : nullptr;
+	};
+	const auto type = vibe::WkbTypeOf(code);
+	if (type == vibe::WKB_POINT) {
+		return vertices(at, 1);
+	}
+	const auto has_count = [&] { return end - at >= static_cast<ptrdiff_t>(sizeof(uint32_t)); };
+	uint32_t lines = 1;
+	if (type == vibe::WKB_POLYGON) {
+		if (!has_count()) {
+			return nullptr;
+		}
+		lines = vibe::LoadCount(at);
+		at += sizeof(uint32_t);
+	}
+	for (; lines > 0; lines--) {
+		if (!has_count()) {
+			return nullptr;
+		}
+		at = vertices(at + sizeof(uint32_t), vibe::LoadCount(at));
+		if (!at) {
+			return nullptr;
+		}
+	}
+	return at;
+}
+
+} // namespace
+
+bool IsStoredWkb(const uint8_t *data, size_t size) {
+	const auto end = data + size;
+	const auto has_header = [&](const uint8_t *at) {
+		return end - at >= static_cast<ptrdiff_t>(vibe::WKB_HEADER_BYTES) && at[0] == 1;
+	};
+	if (!has_header(data)) {
+		return false;
+	}
+	const auto code = vibe::LoadCount(data + 1);
+	if (!vibe::IsWkbCode(code) || vibe::WkbTypeOf(code) == vibe::WKB_COLLECTION) {
+		return false;
+	}
+	auto at = data + vibe::WKB_HEADER_BYTES;
+	if (vibe::WkbTypeOf(code) <= vibe::WKB_POLYGON) {
+		return EndOfPart(at, end, code) == end;
+	}
+	if (end - at < static_cast<ptrdiff_t>(sizeof(uint32_t))) {
+		return false;
+	}
+	const uint32_t part_code = code - (vibe::WKB_MULTIPOINT - vibe::WKB_POINT);
+	auto parts = vibe::LoadCount(at);
+	at += sizeof(uint32_t);
+	for (; parts > 0; parts--) {
+		if (!has_header(at) || vibe::LoadCount(at + 1) != part_code) {
+			return false;
+		}
+		at = EndOfPart(at + vibe::WKB_HEADER_BYTES, end, part_code);
+		if (!at) {
+			return false;
+		}
+	}
+	return at == end;
+}
+
 static void RequireGeometry(const GeometryBatch &batch, size_t row) {
 	if (!batch.valid[row]) {
 		throw GeometryError("NULL has no WKB");

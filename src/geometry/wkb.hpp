@@ -49,6 +49,10 @@ inline bool IsPlainPoint(const uint8_t *data, size_t size) {
 	       !vibe::IsNan(LoadDouble(data + vibe::WKB_HEADER_BYTES + sizeof(double)));
 }
 
+//! Whether bytes from outside are exactly what DuckDB stores for them: little-endian, ISO codes, nothing missing, nothing behind. True is
+//! sure; false is for collections, too, and for all that has to be converted or refused.
+bool IsStoredWkb(const uint8_t *data, size_t size);
+
 //! The name of a type in well-known text
 const char *TypeName(GeometryType type);
 //! Throws GeometryError unless the type is the one needed: "a POINT is needed, not a POLYGON"

@@ -150,3 +150,17 @@ def test_distances_beyond_the_range(con, a, b):
     assert con.execute(joined).fetchone() == (0,)
     nearest = "SELECT max(distance), count(*) FROM vibe_knn('SELECT a FROM beyond', 'SELECT b FROM beyond', 1)"
     assert con.execute(nearest).fetchone() == (math.inf, 3)
+
+
+@pytest.mark.parametrize("constant", ["POLYGON ((-3 -2, 5 -2, 5 7, 0 9, -3 7, -3 -2))", "LINESTRING (-3 -2, 5 7)", "POINT (1 1)", "POLYGON EMPTY"])
+def test_dwithin_of_a_constant_is_its_distance(con, constant):
+    """Points are held against the box of a constant first. The limits are the distances themselves, and their neighbours."""
+    con.execute(f"""CREATE TABLE p AS SELECT ST_Point((hash(i) % 40000) / 1000 - 20, (hash(i + 7) % 40000) / 1000 - 20) AS g FROM range(3000) t(i)
+        UNION ALL SELECT ST_Point(x / 10, y / 10) FROM range(-120, 120, 7) t(x), range(-120, 120, 7) u(y)""")
+    con.execute(f"CREATE TABLE d AS SELECT g, ST_Distance(g, '{constant}'::GEOMETRY) AS d FROM p")
+    for limit in ("d", "nextafter(d, 1e9)", "nextafter(d, -1e9)", "d * (1 + 1e-13)", "3.0", "0.0", "'inf'::DOUBLE"):
+        for call in (f"ST_DWithin(g, '{constant}'::GEOMETRY, {limit})", f"ST_DWithin('{constant}'::GEOMETRY, g, {limit})"):
+            empty = constant.endswith("EMPTY")
+            wrong = con.execute(f"SELECT count(*), count(*) FILTER ({call}) FROM d WHERE {call} IS DISTINCT FROM (d <= {limit} AND {not empty})").fetchone()
+            assert wrong == (0, 0), call
+    assert con.execute("SELECT count(*) FROM d").fetchone()[0] > 4000

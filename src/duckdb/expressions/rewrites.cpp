@@ -4,6 +4,7 @@
 #include "duckdb/function/function_binder.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/expressions/condition.hpp"
+#include "duckdb/expressions/wkb_input.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
@@ -76,6 +77,9 @@ private:
 	void Visit(unique_ptr<Expression> &expr, bool is_condition) {
 		const bool passes = is_condition && expr->GetExpressionClass() == ExpressionClass::BOUND_CONJUNCTION;
 		ExpressionIterator::EnumerateChildren(*expr, [&](unique_ptr<Expression> &child) { Visit(child, passes); });
+		if (expr->GetExpressionClass() == ExpressionClass::BOUND_FUNCTION) {
+			ReadWkbInPlace(expr->Cast<BoundFunctionExpression>());
+		}
 		auto result = Rewritten(*expr, is_condition);
 		if (result && ReturnTypeOf(*result) == ReturnTypeOf(*expr)) {
 			result->SetAlias(expr->GetAlias());

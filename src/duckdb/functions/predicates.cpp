@@ -157,11 +157,26 @@ struct ST_Distance {
 };
 
 struct ST_DWithin {
+	//! A point that is farther from the box of a constant than the limit, by more than distances are rounded
+	static bool IsBeyond(GeometryArgument &points, const string_t &geom, GeometryArgument &constant, double limit) {
+		constexpr double ROUNDING = 1e-12;
+		vibe::Vec2 point;
+		if (!constant.IsConstant() || points.IsConstant() || !points.GetPoint(geom, point)) {
+			return false;
+		}
+		auto &box = constant.GetPrepared()->View().box;
+		const double reach = limit + limit * ROUNDING;
+		return point.x - box.max_x > reach || box.min_x - point.x > reach || point.y - box.max_y > reach ||
+		       box.min_y - point.y > reach;
+	}
+
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		auto &local = PreparedLocalState::Begin(args, state);
 		auto answer = [&](const string_t &geom1, const string_t &geom2, double limit) {
 			// NaN compares false, so a NaN limit and EMPTY geometries are never within it
-			return limit >= 0.0 && ST_Distance::Distance(local, geom1, geom2, limit) <= limit;
+			return limit >= 0.0 && !IsBeyond(local.left, geom1, local.right, limit) &&
+			       !IsBeyond(local.right, geom2, local.left, limit) &&
+			       ST_Distance::Distance(local, geom1, geom2, limit) <= limit;
 		};
 		TernaryExecutor::Execute<string_t, string_t, double, bool>(args.data[0], args.data[1], args.data[2], result,
 		                                                           args.size(), answer);

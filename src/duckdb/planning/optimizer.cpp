@@ -7,6 +7,7 @@
 #include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/planner_extension.hpp"
+#include "duckdb/planning/view_filters.hpp"
 #include "duckdb/scalar_batch/logical.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
 #include "duckdb/spatial_join/rewrites/rewrites.hpp"
@@ -45,6 +46,9 @@ void RunBeforeDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator>
 	// A recursive CTE runs its plan many times
 	if (GetRewrites(input.context) && !join_rewrites::HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
 		RewriteNeighbours(input.context, input.optimizer.binder, plan);
+	}
+	if (GetRewrites(input.context)) {
+		MoveFiltersBelowViews(plan);
 	}
 	// Last: expressions are not rewritten while they are hidden
 	if (HasOtherExtensions(input.context)) {

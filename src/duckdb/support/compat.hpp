@@ -126,6 +126,9 @@ template <class EXPRESSION>
 const auto &FunctionOf(const EXPRESSION &expr) {
 	return expr.Function();
 }
+inline BoundScalarFunction &MutableFunctionOf(BoundFunctionExpression &expr) {
+	return expr.FunctionMutable();
+}
 inline const string &FunctionName(const BoundFunctionExpression &expr) {
 	return NameOf(expr.Function().GetName());
 }
@@ -194,6 +197,9 @@ auto &ChildrenOf(EXPRESSION &expr) {
 }
 template <class EXPRESSION>
 const auto &FunctionOf(const EXPRESSION &expr) {
+	return expr.function;
+}
+inline ScalarFunction &MutableFunctionOf(BoundFunctionExpression &expr) {
 	return expr.function;
 }
 inline const string &FunctionName(const BoundFunctionExpression &expr) {
@@ -423,7 +429,8 @@ inline scalar_function_t ExecuteOf(const ScalarFunction &function) {
 #endif
 }
 
-inline void SetExecute(ScalarFunction &function, scalar_function_t execute) {
+template <class FUNCTION>
+void SetExecute(FUNCTION &function, scalar_function_t execute) {
 #ifdef VIBESPATIAL_DUCKDB_2
 	function.SetFunctionCallback(std::move(execute));
 #else

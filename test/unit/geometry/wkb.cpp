@@ -342,3 +342,54 @@ TEST_CASE("Members must fit their parent", "[wkb]") {
 	member[9] = 0;
 	RequireRefused(member, "big-endian at byte 9");
 }
+
+TEST_CASE("Bytes that are stored as they are", "[wkb]") {
+	const auto stored = [](const std::string &bytes) { return IsStoredWkb(Data(bytes), bytes.size()); };
+	for (uint8_t vertex_type = 0; vertex_type <= 3; vertex_type++) {
+		const auto part = [&](GeometryType type) {
+			Wkb wkb;
+			wkb.Header(type, vertex_type);
+			if (type == GeometryType::POLYGON) {
+				wkb.Count(2).Count(4).Vertices(4, vertex_type);
+			}
+			return type == GeometryType::POINT ? wkb.Vertices(1, vertex_type).bytes
+			                                   : wkb.Count(4).Vertices(4, vertex_type).bytes;
+		};
+		const auto whole = [&](GeometryType type, GeometryType of) {
+			return Wkb().Header(type, vertex_type).Count(2).Append(part(of)).Append(part(of)).bytes;
+		};
+		const std::string all[] = {part(GeometryType::POINT),
+		                           part(GeometryType::LINESTRING),
+		                           part(GeometryType::POLYGON),
+		                           whole(GeometryType::MULTIPOINT, GeometryType::POINT),
+		                           whole(GeometryType::MULTILINESTRING, GeometryType::LINESTRING),
+		                           whole(GeometryType::MULTIPOLYGON, GeometryType::POLYGON)};
+		for (auto &bytes : all) {
+			CHECK(stored(bytes));
+			CHECK(RoundTrip(bytes) == bytes);
+			for (size_t size = 0; size < bytes.size(); size++) {
+				// From the heap, where a read behind the end is seen
+				CHECK_FALSE(stored(std::string(bytes, 0, size)));
+			}
+			CHECK_FALSE(stored(bytes + std::string(1, '\0')));
+			CHECK_FALSE(stored(bytes + bytes));
+			auto big = bytes;
+			big[0] = 0;
+			CHECK_FALSE(stored(big));
+			auto extended = bytes;
+			extended[4] = 0x20;
+			CHECK_FALSE(stored(extended));
+		}
+		// Members of another type, or of other dimensions, and collections, which are left to the walk
+		CHECK_FALSE(stored(whole(GeometryType::MULTIPOINT, GeometryType::LINESTRING)));
+		CHECK_FALSE(stored(whole(GeometryType::GEOMETRYCOLLECTION, GeometryType::POINT)));
+		CHECK_FALSE(
+		    stored(Wkb().Header(GeometryType::MULTIPOINT, (vertex_type + 1) % 4).Count(1).Append(all[0]).bytes));
+	}
+	CHECK_FALSE(stored(Wkb().Code(8).Count(0).bytes));
+	CHECK_FALSE(stored(Wkb().Code(4002).Count(0).bytes));
+	CHECK_FALSE(stored(Wkb().Header(GeometryType::LINESTRING).Count(0xFFFFFFFF).bytes));
+	CHECK_FALSE(stored(Wkb().Header(GeometryType::POLYGON).Count(0xFFFFFFFF).Count(0).bytes));
+	CHECK(stored(Wkb().Header(GeometryType::POINT).Doubles({NaN, NaN}).bytes));
+	CHECK(stored(Wkb().Header(GeometryType::MULTIPOLYGON).Count(0).bytes));
+}
