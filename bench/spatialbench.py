@@ -12,8 +12,8 @@ generated but downloaded, so others stand in for them: `real`, 7,777 provinces a
 million vertices: those and real shorelines, each edge divided. Geometry is WKB in BLOB columns, and queries read the files.
 
 Every engine has a process of its own, on the first N cores. A round runs one query on every engine, for --seconds or once; the best
-counts, wall seconds from the text of the query to its rows. An engine that needs longer than the limit is ended, and not asked that query
-again; one that needs more than a quarter of it is asked once. The ratio is the best peer's time over ours (mode auto, where several modes
+counts, CPU and wall seconds from the text of the query to its rows. An engine that needs longer than the limit is ended, and not asked that query
+again; one that needs more than a quarter of it is asked once. Ratios are the best peer's time over ours (mode auto, where several modes
 are asked for). --floor adds DuckDB without an extension on the same query, with its geometry functions replaced by a hash of the bytes.
 
 At scale 1 the answers to the queries without zones are compared with the published ones, in the folder --answers (by default
@@ -39,7 +39,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 if (ROOT / "python").is_dir():
     sys.path.insert(0, str(ROOT / "python"))
 
-from common import EXTENSION, FILES, OURS, Engine, measure, open_duckdb, open_sedona, ratio, shared_data, spatial_path  # noqa: E402
+from common import EXTENSION, FILES, OURS, Engine, cell, measure, open_duckdb, open_sedona, ratio, shared_data, spatial_path  # noqa: E402
 from spatialbench_queries import QUERIES  # noqa: E402
 
 FLOOR = "floor"
@@ -316,15 +316,14 @@ def check(query, found, answers):
     return lines
 
 
-def cell(value):
-    if isinstance(value, tuple):
-        return f"{value[1]:.3f}"
-    return value if value.startswith("> ") else "failed"
+def cpu_ratio(found):
+    """Nothing where no peer finished: how much CPU time it would have taken is not known."""
+    return ratio({name: value for name, value in found.items() if isinstance(value, tuple)}, 2)
 
 
 def over_floor(found, ours):
     values = found.get(ours), found.get(FLOOR)
-    return f"{values[0][1] / values[1][1]:.1f}x" if all(isinstance(value, tuple) for value in values) else ""
+    return f"{values[0][2] / values[1][2]:.1f}x" if all(isinstance(value, tuple) for value in values) else ""
 
 
 def run(engines, chosen, arguments, say):
@@ -332,7 +331,7 @@ def run(engines, chosen, arguments, say):
     names = [engine.name for engine in engines if engine.name != FLOOR]
     with_floor = len(names) < len(engines)
     ours = next((name for name in names if name.startswith(OURS) and mode_of(name) == "auto"), names[0])
-    heads = ["query", "", *names, "best peer / ours", *(["floor", "ours / floor"] if with_floor else []), "rows"]
+    heads = ["query", "", *names, "CPU ratio", "wall ratio", *(["floor", "ours / floor, CPU"] if with_floor else []), "rows"]
     say("| " + " | ".join(heads) + " |")
     say("|---" * len(heads) + "|")
     measured, wrong, failed = [], [], []
@@ -340,7 +339,7 @@ def run(engines, chosen, arguments, say):
         found = measure(engines, query, arguments.rounds, arguments.limit, min)
         compared = {OURS: found[ours], **{name: found[name] for name in names if not name.startswith(OURS)}}
         rows = next((len(found[name][0]) for name in names if isinstance(found[name], tuple)), "")
-        say("| " + " | ".join([query.name, query.title, *(cell(found[name]) for name in names), ratio(compared, 1),
+        say("| " + " | ".join([query.name, query.title, *(cell(found[name]) for name in names), cpu_ratio(compared), ratio(compared, 1),
                                *([cell(found[FLOOR]), over_floor(found, ours)] if with_floor else []), str(rows)]) + " |")
         wrong += check(query, found, arguments.answers)
         failed += [f"{query.name}: {name}: {value}" for name, value in found.items() if isinstance(value, str) and not value.startswith("> ")]
@@ -414,7 +413,8 @@ def main():
     modes = [OURS if len(arguments.modes) == 1 and mode == "auto" else f"{OURS} {mode}" for mode in arguments.modes]
     names = [name for engine in arguments.engines for name in (modes if engine == OURS else [engine])] + [FLOOR] * arguments.floor
     engines = [Engine(name, serve, files, arguments.extension.absolute(), arguments.threads, arguments.seconds) for name in names]
-    say(f"scale {arguments.sf:g}, zones: {arguments.zones}, {arguments.threads} threads; wall seconds, the best of {arguments.rounds} rounds\n")
+    say(f"scale {arguments.sf:g}, zones: {arguments.zones}, {arguments.threads} threads; "
+        f"CPU / wall seconds, the best of {arguments.rounds} rounds; ratio: best peer / ours\n")
     try:
         measured, wrong, failed = run(engines, arguments.queries, arguments, say)
     finally:

@@ -105,3 +105,35 @@ def draw_gpu():
             if (value := number(row[engine])) is not None:
                 series.setdefault(engine, []).append((points, value))
     return lines_chart(series, "Counting points in 4,556 provinces (H200 and 16 cores)", "points", "milliseconds")
+
+
+def draw_spatialbench():
+    """CPU seconds of each engine, and a line where the same query without geometry ends; one that was stopped has a pale bar"""
+    rows = table("spatialbench.md", "query")
+    names = [name for name in rows[0] if name in ENGINES]
+    figure, axes = plt.subplots(figsize=(9.6, 0.62 * len(rows) + 1.3))
+    height = 0.8 / len(names)
+    for at, row in enumerate(rows):
+        for position, name in enumerate(names):
+            # CPU / wall, or > limit
+            bound = row[name].startswith(">")
+            seconds = number(row[name].strip("> "))
+            if seconds is None:
+                continue
+            y = at - 0.4 + (position + 0.5) * height
+            axes.barh(y, seconds, color=ENGINES[name], height=height * 0.9, alpha=0.35 if bound else 1, label=name if at == 0 else None)
+            axes.text(seconds * 1.06, y, f"stopped after {seconds:g} s" if bound else f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}", va="center",
+                      fontsize=7.5, color=INK)
+        if "/" in row.get("floor", ""):
+            floor = number(row["floor"])
+            axes.plot([floor, floor], [at - 0.42, at + 0.42], color=INK, linewidth=1.2, label="without geometry" if at == 0 else None)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_yticks(range(len(rows)), [row["query"] for row in rows], color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(axis="x")
+    axes.set_xlabel("CPU seconds, logarithmic")
+    axes.set_title("SpatialBench, scale 1: six million trips (2 cores)")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.08), ncols=4)
+    return figure

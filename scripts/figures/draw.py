@@ -3,8 +3,8 @@
 
 usage: draw.py [NAME]...
 
-NAME is a figure (layers, timeline, cells, tile, joins, cost-per-point, overlays, gpu); without one, all are drawn. Charts read their numbers
-from the tables of docs/measurements. The cells come from the engine itself: that figure needs build/release and a C++ compiler.
+NAME is a figure (layers, timeline, cells, tile, joins, cost-per-point, overlays, gpu, spatialbench); without one, all are drawn. Charts read their
+numbers from the tables of docs/measurements. The cells come from the engine itself: that figure needs build/release and a C++ compiler.
 """
 import sys
 
@@ -24,6 +24,7 @@ FIGURES = {
     "cost-per-point": charts.draw_cost_per_point,
     "overlays": charts.draw_overlays,
     "gpu": charts.draw_gpu,
+    "spatialbench": charts.draw_spatialbench,
 }
 
 
