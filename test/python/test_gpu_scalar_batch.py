@@ -106,7 +106,7 @@ def test_mode_auto_leaves_small_constants_to_the_scan(process, fake):  # noqa: F
     count = "SELECT count(*) FROM many WHERE {}".format
     log = "SELECT operation, selected, reason FROM vibe_dispatch_log() ORDER BY sequence DESC LIMIT 1"
     load, results = process("CREATE TABLE many AS SELECT ST_Point(i % 1009, i % 701) AS g FROM range(3000000) t(i)", "FROM vibe_ensure_warm(5)",
-                            "EXPLAIN " + count(near), log, "EXPLAIN " + count(inside), count(near), count(inside),
+                            "EXPLAIN (FORMAT json) " + count(near), log, "EXPLAIN (FORMAT json) " + count(inside), count(near), count(inside),
                             "SET vibe_execution_mode = 'cpu'", count(near), count(inside), VIBESPATIAL_GPU_FOLDER=str(fake))
     assert "VIBE_SPATIAL_JOIN" not in results[2][0][1] and "VIBE_SPATIAL_JOIN" in results[4][0][1]
     assert results[3] == [["filter_points", "cpu", "3000000 rows: a constant of so few vertices takes less than the scan"]]
