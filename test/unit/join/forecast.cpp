@@ -83,6 +83,13 @@ struct Host : JoinHost {
 	const size_t threads;
 };
 
+std::unique_ptr<JoinIndex> IndexOf(Rows &build) {
+	Serial serial;
+	auto index = std::make_unique<JoinIndex>(Touches(), build.Get(), std::vector<double>(), 1, [] {});
+	index->Build(serial);
+	return index;
+}
+
 //! The shortest of several: other work of the machine only adds
 Forecast Shortest(Host &host, JoinIndex &index, const JoinInput &rows, const ForecastInput &input) {
 	Forecast shortest;
@@ -107,13 +114,11 @@ TEST_CASE("forecast: more work takes longer, and more threads less", "[join]") {
 		many.AddText(Square(i, 4000));
 	}
 	Host host(1);
-	Serial serial;
-	JoinIndex index(Touches(), build.Get(), {}, 1, [] {});
-	index.Build(serial);
+	auto index = IndexOf(build);
 	ForecastInput input;
 	input.probe_rows = 100000;
 	input.build_bytes = 1000000;
-	const auto light = Shortest(host, index, few.Input(), input), heavy = Shortest(host, index, many.Input(), input);
+	const auto light = Shortest(host, *index, few.Input(), input), heavy = Shortest(host, *index, many.Input(), input);
 	CHECK(light.cpu_ms > 0);
 	CHECK(heavy.cpu_ms > 20 * light.cpu_ms);
 	// The device must take in the bytes of both sides, whatever the work is
@@ -121,9 +126,9 @@ TEST_CASE("forecast: more work takes longer, and more threads less", "[join]") {
 	CHECK(light.gpu_from_ms ==
 	      Approx(join_tuning::DEVICE_MS + (100000.0 * 93 + 1000000) / join_tuning::DEVICE_BYTES_PER_MS));
 	Host eight(8);
-	CHECK(Shortest(eight, index, many.Input(), input).cpu_ms < heavy.cpu_ms / 3);
+	CHECK(Shortest(eight, *index, many.Input(), input).cpu_ms < heavy.cpu_ms / 3);
 	input.probe_rows *= 10;
-	CHECK(Shortest(host, index, many.Input(), input).cpu_ms > 4 * heavy.cpu_ms);
+	CHECK(Shortest(host, *index, many.Input(), input).cpu_ms > 4 * heavy.cpu_ms);
 }
 
 TEST_CASE("forecast: one huge row says nothing about the others", "[join]") {
@@ -136,13 +141,11 @@ TEST_CASE("forecast: one huge row says nothing about the others", "[join]") {
 		mixed.AddText(Square(2 * i, i == 2 ? 40000 : 1)); // the first of the sample
 	}
 	Host host(1);
-	Serial serial;
-	JoinIndex index(Touches(), build.Get(), {}, 1, [] {});
-	index.Build(serial);
+	auto index = IndexOf(build);
 	ForecastInput input;
 	input.probe_rows = 320;
-	const double without = Shortest(host, index, small.Input(), input).cpu_ms;
-	CHECK(Shortest(host, index, mixed.Input(), input).cpu_ms < 3 * without);
+	const double without = Shortest(host, *index, small.Input(), input).cpu_ms;
+	CHECK(Shortest(host, *index, mixed.Input(), input).cpu_ms < 3 * without);
 }
 
 TEST_CASE("forecast: none for invalid rows, no rows and large build sides", "[join]") {
@@ -150,18 +153,15 @@ TEST_CASE("forecast: none for invalid rows, no rows and large build sides", "[jo
 	build.AddText(Square(0, 1));
 	invalid.Add(std::string(30, '\x7f'));
 	Host host(1);
-	Serial serial;
-	JoinIndex index(Touches(), build.Get(), {}, 1, [] {});
-	index.Build(serial);
+	auto index = IndexOf(build);
 	Forecast forecast;
-	CHECK_FALSE(ForecastJoin(host, index, none.Input(), ForecastInput(), forecast));
-	CHECK_FALSE(ForecastJoin(host, index, invalid.Input(), ForecastInput(), forecast));
+	CHECK_FALSE(ForecastJoin(host, *index, none.Input(), ForecastInput(), forecast));
+	CHECK_FALSE(ForecastJoin(host, *index, invalid.Input(), ForecastInput(), forecast));
 	for (size_t i = 0; i <= join_tuning::MAX_FORECAST_BUILD_ROWS; i++) {
 		build.Add(build.wkb[0]);
 	}
-	JoinIndex large(Touches(), build.Get(), {}, 1, [] {});
-	large.Build(serial);
+	auto large = IndexOf(build);
 	Rows one;
 	one.AddText(Square(0, 1));
-	CHECK_FALSE(ForecastJoin(host, large, one.Input(), ForecastInput(), forecast));
+	CHECK_FALSE(ForecastJoin(host, *large, one.Input(), ForecastInput(), forecast));
 }
