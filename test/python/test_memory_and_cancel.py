@@ -133,7 +133,7 @@ CASES = {
     "ST_Collect_Agg": lambda n: f"SELECT ST_NPoints(ST_Collect_Agg(ST_MakeLine([ST_Point(i, 0), ST_Point(i, 1), ST_Point(i, 2)]))) "
                                 f"FROM range({n}) t(i)",
     "join": lambda n: f"SELECT count(*) FROM (SELECT {zigzag(n, True)} AS g) a JOIN (SELECT {zigzag(n, False)} AS g) b "
-                      f"ON ST_Touches(a.g, b.g)",
+                      f"ON ST_Crosses(a.g, b.g)",
 }
 
 MEMORY = {
@@ -143,6 +143,9 @@ MEMORY = {
     "ST_GeomFromGeoJSON": 8_000_000, "ST_GeomFromText": 20_000_000, "ST_AsGeoJSON": 1_000_000, "ST_Union_Agg": 8000,
     "ST_Union_Agg of polygons": 4000, "ST_Intersection_Agg": 4000, "ST_Collect_Agg": 3_000_000, "join": 5000,
 }
+
+# Crossings of lines are not kept, so there is memory for all of them
+FITS = {"ST_Relate", "join"}
 
 # Those of them that are sure to take seconds, however good the algorithm: their results, or what they have to look at, are large
 CANCEL = {
@@ -164,7 +167,7 @@ def test_memory(extension, capsys, name):
     with capsys.disabled():
         print(f"\n{name}: {answer['end']} after {time.monotonic() - begin:.1f} s, peak {answer['peak']} MiB")
     assert answer["peak"] * 1024**2 <= (LIMIT_MB + SLACK_MB) * 1e6
-    assert answer["end"] in ("rows", "out of memory")
+    assert answer["end"] in (("rows",) if name in FITS else ("rows", "out of memory"))
     assert answer["left"] == 0
 
 

@@ -214,6 +214,8 @@ private:
 	u32 line_overlaps;                 // lines of the other shape that run along the piece
 
 	VIBE_HD_NOINLINE Matrix RunInOrder() {
+		BeyondBox(0);
+		BeyondBox(1);
 		if (target.Decided(matrix)) {
 			return matrix;
 		}
@@ -224,14 +226,11 @@ private:
 		if (FindContacts()) {
 			return matrix;
 		}
-		if (areas && target.NeedsInteriors() && work.contacts.Size() > 0 && (matrix & matrix_detail::II) == 0) {
+		if (areas && work.contacts.Size() > 0 && (matrix & matrix_detail::II) == 0) {
 			// Contacts are in the order of the first shape's edges
 			for (int k = 0; k < 2; k++) {
 				if (shape[1 - k]->ring_count == 1) {
-					bool decided = Walk(k) || ((matrix & matrix_detail::II) == 0 && WalkOnePiece(1 - k));
-					if (!decided && (matrix & matrix_detail::II) != 0) {
-						Walk(1 - k);
-					}
+					WalkAround(k);
 					return matrix;
 				}
 			}
@@ -244,6 +243,37 @@ private:
 			}
 		}
 		return matrix;
+	}
+
+	//! What sticks out of the other's box is outside the other. Predicates are refuted by boxes before they come here; found
+	//! here, too, their answers are those of the whole matrix, whatever the walk makes of rings that cross themselves.
+	VIBE_HD void BeyondBox(int number) {
+		const ShapeView &s = *shape[number];
+		if (s.mixed || s.dimension < 0 || shape[1 - number]->box.Covers(s.box)) {
+			return;
+		}
+		own = number;
+		Found(LOC_INTERIOR, LOC_EXTERIOR, s.dimension);
+		if (s.dimension == 2) {
+			Found(LOC_BOUNDARY, LOC_EXTERIOR, 1);
+		}
+	}
+
+	//! Both walks where the other shape is one ring and no contact has shown that the interiors meet. Whether they do is
+	//! settled by the first walk and one piece of the ring (see WalkOnePiece), for every target alike: the second walk
+	//! has no say in it. On valid input it never differs.
+	VIBE_HD_NOINLINE void WalkAround(int k) {
+		if (Walk(k) || ((matrix & matrix_detail::II) == 0 && WalkOnePiece(1 - k))) {
+			return;
+		}
+		const bool apart = (matrix & matrix_detail::II) == 0;
+		if (apart && target.NeedsInteriors()) {
+			return;
+		}
+		Walk(1 - k);
+		if (apart) {
+			matrix &= ~Cell(LOC_INTERIOR, LOC_INTERIOR, 2);
+		}
 	}
 
 	//===------------------------------------------------------------------===//
@@ -279,6 +309,7 @@ private:
 		bool stop_at_first;
 		bool within; // s and t are one shape
 		bool areas;  // both are areas
+		bool lines;  // both are lines, and no more
 		u32 run[ShapeView::FANOUT];
 		u32 count;
 		Box all;
@@ -330,6 +361,9 @@ private:
 			if (stop_at_first) {
 				return true;
 			}
+			if (lines && contact.kind == CONTACT_CROSS) {
+				return r.LinesCross(p, q, a, b);
+			}
 			out->Push(EdgeContact {e, i, t_number, contact});
 			return areas && r.AreasMeet(contact.kind, s.rings[s.vertex_ring[e]], t.rings[t.vertex_ring[i]],
 			                            IsBefore(p, q, a, b));
@@ -338,6 +372,19 @@ private:
 
 	VIBE_HD static bool IsOneArea(const ShapeView &s) {
 		return s.element_count == 1 && !s.mixed && s.AreaVertexEnd() == s.vertex_count && s.point_count == 0;
+	}
+
+	VIBE_HD static bool IsLinesOnly(const ShapeView &s) {
+		return s.element_count == 0 && s.point_count == 0 && !s.mixed;
+	}
+
+	//! Two lines cross: a node by itself, after which nothing lies in another place than before. So it is not kept, as there
+	//! may be as many as pairs of edges. True when it decides the target.
+	VIBE_HD bool LinesCross(const Vec2 &a, const Vec2 &b, const Vec2 &c, const Vec2 &d) {
+		own = 0;
+		Found(EndAtCrossing(*shape[0], a, b, c, d) ? LOC_BOUNDARY : LOC_INTERIOR,
+		      EndAtCrossing(*shape[1], a, b, c, d) ? LOC_BOUNDARY : LOC_INTERIOR, 0);
+		return target.Decided(matrix);
 	}
 
 	//! Vertex by vertex, as a geometry of a join with itself is
@@ -399,8 +446,9 @@ private:
 		const ShapeView &s = *shape[0];
 		const ShapeView &t = *shape[1];
 		bool one_decides = target.true_any != 0;
-		ContactFinder finder {*this, s,  t, t.vertex_count, 1, &work.contacts, one_decides, false,
-		                      areas, {}, 0, Box::Empty()};
+		bool lines = IsLinesOnly(s) && IsLinesOnly(t);
+		ContactFinder finder {*this, s,  t, t.vertex_count, 1, &work.contacts, one_decides, false, areas,
+		                      lines, {}, 0, Box::Empty()};
 		if (!VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, finder) && !finder.Finish()) {
 			return false;
 		}
@@ -442,7 +490,7 @@ private:
 		}
 		const ShapeView &s = *shape[number];
 		if (s.mixed && s.element_count > 0) {
-			ContactFinder finder {*this, s,  s, s.AreaVertexEnd(), (u8)number, &work.walk, false, true,
+			ContactFinder finder {*this, s,  s, s.AreaVertexEnd(), (u8)number, &work.walk, false, true, false,
 			                      false, {}, 0, Box::Empty()};
 			VisitEdges(s, 0, s.vertex_count, TestBox {s.box}, finder);
 			finder.Finish();
