@@ -19,6 +19,8 @@ using vibespatial::PointInArea;
 //===----------------------------------------------------------------------===//
 template <Predicate PREDICATE>
 struct ST_Predicate {
+	static constexpr bool IS_CONTACT = PREDICATE == vibe::PREDICATE_INTERSECTS || PREDICATE == vibe::PREDICATE_DISJOINT;
+
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		static const PointInArea point_left(PREDICATE, true), point_right(PREDICATE, false);
 		auto &local = PreparedLocalState::Begin(args, state);
@@ -34,7 +36,15 @@ struct ST_Predicate {
 			if (area && area->IsArea() && right.GetPoint(geom2, point)) {
 				return point_right.answer[area->Locate(point)];
 			}
-			return vibespatial::Evaluate(PREDICATE, left.GetShape(geom1), right.GetShape(geom2), local.scratch);
+			if constexpr (IS_CONTACT || PREDICATE == vibe::PREDICATE_TOUCHES) {
+				const auto until = IS_CONTACT ? PreparedLocalState::Until::MEET : PreparedLocalState::Until::INTERIORS;
+				const auto pair = local.FindContact(geom1, geom2, until);
+				return pair ? vibespatial::Evaluate(PREDICATE, pair->left, pair->right, local.scratch)
+				            : PREDICATE == vibe::PREDICATE_INTERSECTS;
+			} else {
+				const auto pair = local.GetPair(geom1, geom2);
+				return vibespatial::Evaluate(PREDICATE, pair.left, pair.right, local.scratch);
+			}
 		};
 		BinaryExecutor::Execute<string_t, string_t, bool>(args.data[0], args.data[1], result, args.size(), answer);
 	}
@@ -55,7 +65,8 @@ struct ST_Predicate {
 //===----------------------------------------------------------------------===//
 struct ST_Relate {
 	static vibe::Matrix Matrix(PreparedLocalState &local, const string_t &geom1, const string_t &geom2) {
-		return vibespatial::Relate(local.left.GetShape(geom1), local.right.GetShape(geom2), local.scratch);
+		const auto pair = local.GetPair(geom1, geom2);
+		return vibespatial::Relate(pair.left, pair.right, local.scratch);
 	}
 
 	static void ExecuteMatrix(DataChunk &args, ExpressionState &state, Vector &result) {
@@ -124,12 +135,14 @@ struct ST_Distance {
 		    vibespatial::PolygonsMeet(WkbData(geom1), geom1.GetSize(), WkbData(geom2), geom2.GetSize())) {
 			return 0.0;
 		}
-		auto &left_shape = left.GetShape(geom1);
-		auto &right_shape = right.GetShape(geom2);
-		if (left_shape.dimension < 0 || right_shape.dimension < 0) {
+		const auto pair = local.FindNear(geom1, geom2, limit);
+		if (!pair) {
+			return 0.0;
+		}
+		if (pair->left.dimension < 0 || pair->right.dimension < 0) {
 			return std::numeric_limits<double>::quiet_NaN();
 		}
-		return vibespatial::ShapeDistance(left_shape, right_shape, limit);
+		return vibespatial::ShapeDistance(pair->left, pair->right, limit);
 	}
 
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {

@@ -3,6 +3,7 @@
 #include "duckdb/support/crs.hpp"
 #include "duckdb/execution/expression_executor_state.hpp"
 #include "duckdb/support/wkb_output.hpp"
+#include "engine/measure/distance.hpp"
 
 namespace duckdb {
 
@@ -25,10 +26,11 @@ shared_ptr<const PreparedGeometry> PreparedCache::Get(const string_t &wkb) {
 	return entry;
 }
 
-void GeometryArgument::Begin(Vector &vector, PreparedCache &cache_p) {
+void GeometryArgument::Begin(Vector &vector, bool repeated, PreparedCache &cache_p) {
 	cache = cache_p;
 	built = nullptr;
-	constant = vector.GetVectorType() == VectorType::CONSTANT_VECTOR && !ConstantVector::IsNull(vector);
+	passed = nullptr;
+	constant = repeated && vector.GetVectorType() == VectorType::CONSTANT_VECTOR && !ConstantVector::IsNull(vector);
 	if (constant) {
 		constant_wkb = *ConstantVector::GetData<string_t>(vector);
 		constant_is_point = ReadPoint(constant_wkb, constant_point);
@@ -59,11 +61,85 @@ const vibe::ShapeView &GeometryArgument::GetShape(const string_t &wkb) {
 	return shape.View();
 }
 
+const vibe::ShapeView &GeometryArgument::GetShapeIn(const vibe::Box &window, const string_t &wkb,
+                                                    vibespatial::Shape::WindowProbe *probe) {
+	built = nullptr;
+	if (shape.BuildInWindow(WkbData(wkb), wkb.GetSize(), window, probe)) {
+		passed = wkb.GetData();
+		return shape.View();
+	}
+	return GetShape(wkb);
+}
+
+using Pair = PreparedLocalState::Pair;
+
+Pair PreparedLocalState::WindowPair(const string_t &geom1, const string_t &geom2, double reach) {
+	const auto window = [&](const vibe::Box &box) { return reach > 0 ? vibespatial::NearWindow(box, reach) : box; };
+	const bool left_large = left.IsLarge(geom1), right_large = right.IsLarge(geom2);
+	if (left_large && right_large) {
+		auto box1 = vibe::Box::Empty(), box2 = vibe::Box::Empty();
+		vibespatial::WkbBounds(WkbData(geom1), geom1.GetSize(), box1);
+		vibespatial::WkbBounds(WkbData(geom2), geom2.GetSize(), box2);
+		return Pair {left.GetShapeIn(window(box2), geom1), right.GetShapeIn(window(box1), geom2)};
+	}
+	if (left_large) {
+		auto &small = right.GetShape(geom2);
+		return Pair {left.GetShapeIn(window(small.box), geom1), small};
+	}
+	auto &small = left.GetShape(geom1);
+	return Pair {small, right_large ? right.GetShapeIn(window(small.box), geom2) : right.GetShape(geom2)};
+}
+
+Pair PreparedLocalState::GetPair(const string_t &geom1, const string_t &geom2) {
+	return WindowPair(geom1, geom2, 0);
+}
+
+std::optional<Pair> PreparedLocalState::FindContact(const string_t &geom1, const string_t &geom2, Until until) {
+	const bool left_large = left.IsLarge(geom1);
+	if (left_large == right.IsLarge(geom2)) {
+		return WindowPair(geom1, geom2, 0);
+	}
+	auto &small = left_large ? right.GetShape(geom2) : left.GetShape(geom1);
+	vibespatial::Shape::WindowProbe probe {small, until};
+	auto &large = left_large ? left.GetShapeIn(small.box, geom1, &probe) : right.GetShapeIn(small.box, geom2, &probe);
+	reach = probe.reach;
+	if (probe.found) {
+		return {};
+	}
+	return left_large ? Pair {large, small} : Pair {small, large};
+}
+
+std::optional<Pair> PreparedLocalState::FindNear(const string_t &geom1, const string_t &geom2, double limit) {
+	const bool left_large = left.IsLarge(geom1);
+	if (left_large == right.IsLarge(geom2)) {
+		return Pair {left.GetShape(geom1), right.GetShape(geom2)};
+	}
+	if (limit >= 0) {
+		return WindowPair(geom1, geom2, limit);
+	}
+	// What they have in common first: where there is nothing, the same pass has told how far to look
+	const auto pair = FindContact(geom1, geom2, Until::MEET);
+	if (!pair || vibespatial::Evaluate(vibe::PREDICATE_INTERSECTS, pair->left, pair->right, scratch)) {
+		return {};
+	}
+	auto &large = left_large ? left : right;
+	auto &large_wkb = left_large ? geom1 : geom2;
+	auto &small = left_large ? pair->right : pair->left;
+	if (!large.IsPartOf(large_wkb) || small.dimension < 0) {
+		return pair;
+	}
+	auto &shape = large.GetShapeIn(vibespatial::NearWindow(small.box, reach), large_wkb);
+	return left_large ? Pair {shape, small} : Pair {small, shape};
+}
+
 PreparedLocalState &PreparedLocalState::Begin(DataChunk &args, ExpressionState &state) {
 	auto &local = ExecuteFunctionState::GetFunctionState(state)->Cast<PreparedLocalState>();
 	auto &cache = *BindDataOf(state.expr.Cast<BoundFunctionExpression>())->Cast<PreparedBindData>().cache;
-	local.left.Begin(args.data[0], cache);
-	local.right.Begin(args.data[1], cache);
+	// One pair of constants is not worth preparing either
+	const bool repeated = args.size() > 1 || args.data[0].GetVectorType() != VectorType::CONSTANT_VECTOR ||
+	                      args.data[1].GetVectorType() != VectorType::CONSTANT_VECTOR;
+	local.left.Begin(args.data[0], repeated, cache);
+	local.right.Begin(args.data[1], repeated, cache);
 	return local;
 }
 

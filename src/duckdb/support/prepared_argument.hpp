@@ -13,6 +13,8 @@
 #include "engine/relate/relate.hpp"
 #include "geometry/wkb.hpp"
 
+#include <optional>
+
 namespace duckdb {
 
 //! The constants that one function call in a query has seen, shared by its threads
@@ -43,7 +45,21 @@ struct PreparedBindData : public FunctionData {
 //! One of the two geometry arguments, over the chunks that one thread sees
 class GeometryArgument {
 public:
-	void Begin(Vector &vector, PreparedCache &cache);
+	//! `repeated`: the value of a constant vector is held against more than one other
+	void Begin(Vector &vector, bool repeated, PreparedCache &cache);
+
+	//! Large, and seen for the first time: one pass over its bytes is to do
+	bool IsLarge(const string_t &wkb) const {
+		return !constant && wkb.GetSize() >= LARGE && built != wkb.GetData() && passed != wkb.GetData();
+	}
+	//! The shape of a large value for what lies in a window (Shape::BuildInWindow)
+	const vibe::ShapeView &GetShapeIn(const vibe::Box &window, const string_t &wkb,
+	                                  vibespatial::Shape::WindowProbe *probe = nullptr);
+
+	//! What was built last is not the whole of this value
+	bool IsPartOf(const string_t &wkb) const {
+		return passed == wkb.GetData() && built == nullptr;
+	}
 
 	//! The argument has one value for the whole chunk
 	bool IsConstant() const {
@@ -70,6 +86,9 @@ private:
 	}
 	const vibespatial::PreparedGeometry *Prepare();
 
+	//! Bytes of a geometry that is worth a pass for one pair
+	static constexpr idx_t LARGE = 16384;
+
 	bool constant = false;
 	string_t constant_wkb;
 	bool constant_is_point = false;
@@ -78,6 +97,8 @@ private:
 	shared_ptr<const vibespatial::PreparedGeometry> prepared;
 	// The last value that was not constant; dictionaries repeat them
 	const char *built = nullptr;
+	//! The last value of which a part was built. Another pair with it pays for the whole.
+	const char *passed = nullptr;
 	vibespatial::GeometryBatch scratch;
 	vibespatial::Shape shape;
 	vibe::Vec2 point {};
@@ -93,6 +114,27 @@ struct PreparedLocalState : public FunctionLocalState {
 
 	//! The state, with both arguments set to this chunk
 	static PreparedLocalState &Begin(DataChunk &args, ExpressionState &state);
+
+	//! Two geometries, of a large one that is seen once only what the question needs. Valid until the next call.
+	struct Pair {
+		const vibe::ShapeView &left;
+		const vibe::ShapeView &right;
+	};
+	using Until = vibespatial::Shape::WindowProbe::Until;
+
+	//! To relate. Throws vibespatial::GeometryError.
+	Pair GetPair(const string_t &geom1, const string_t &geom2);
+	//! The same; nothing where a look at some rings tells that the two meet, or their interiors
+	std::optional<Pair> FindContact(const string_t &geom1, const string_t &geom2, Until until);
+	//! To measure their distance, as far as a limit unless that is negative; nothing where they were seen to meet
+	std::optional<Pair> FindNear(const string_t &geom1, const string_t &geom2, double limit);
+
+private:
+	//! Of large ones what the other's box shows, with a margin
+	Pair WindowPair(const string_t &geom1, const string_t &geom2, double reach);
+
+	//! WindowProbe::reach of the last contact that was not found
+	double reach = 0;
 };
 
 //! For SqlFunction::Overload: the two arguments may have a CRS, and constants are prepared

@@ -3,6 +3,8 @@
 #include "geometry/wkb_visit.hpp"
 #include "vibe/measure.h"
 
+#include <cmath>
+
 namespace vibespatial {
 
 using vibe::Vec2;
@@ -77,6 +79,15 @@ struct PointToParts {
 };
 
 } // namespace
+
+vibe::Box NearWindow(const vibe::Box &box, double reach) {
+	// More than all rounding
+	constexpr double SLACK = 1 + 1e-9;
+	const double infinity = vibe::Infinity();
+	reach = std::nextafter(reach * SLACK, infinity);
+	return vibe::Box {std::nextafter(box.min_x - reach, -infinity), std::nextafter(box.min_y - reach, -infinity),
+	                  std::nextafter(box.max_x + reach, infinity), std::nextafter(box.max_y + reach, infinity)};
+}
 
 bool PointWkbDistance(const Vec2 &point, const uint8_t *wkb, size_t size, double &distance) {
 	PointToParts parts(point);

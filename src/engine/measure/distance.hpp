@@ -17,6 +17,9 @@ namespace vibespatial {
 //! leave the range of doubles.
 bool PointWkbDistance(const vibe::Vec2 &point, const uint8_t *wkb, size_t size, double &distance);
 
+//! A box with a margin: what lies outside is farther than `reach` from all that is in the box
+vibe::Box NearWindow(const vibe::Box &box, double reach);
+
 namespace distance_detail {
 
 //! As one thread after the other would search, each from the best of those before
