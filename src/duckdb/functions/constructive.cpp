@@ -80,9 +80,7 @@ struct ST_Multi {
 //===----------------------------------------------------------------------===//
 // New geometries
 //===----------------------------------------------------------------------===//
-//! ST_Boundary, ST_ConvexHull: row to row
-template <void (*CONSTRUCT)(const vibespatial::GeometryBatch &batch, size_t row, vibespatial::GeometryBatch &out)>
-struct ST_Construct {
+struct ST_Boundary {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		vibespatial::GeometryBatch input;
 		vibespatial::GeometryBatch output;
@@ -91,7 +89,7 @@ struct ST_Construct {
 			                                  input.Clear();
 			                                  output.Clear();
 			                                  vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);
-			                                  CONSTRUCT(input, 0, output);
+			                                  vibespatial::Boundary(input, 0, output);
 			                                  if (!output.valid[0]) {
 				                                  return std::nullopt;
 			                                  }
@@ -99,11 +97,34 @@ struct ST_Construct {
 		                                  });
 	}
 
-	static void Register(ExtensionLoader &loader, const string &name, const string &description, const string &geometry,
-	                     const string &example) {
-		SqlFunction(name, description)
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction(
+		    "ST_Boundary",
+		    "The ends of lines, the rings of polygons; EMPTY for points, NULL for collections, which have none.")
 		    .Category("constructive")
-		    .Example(name + "('" + geometry + "'::GEOMETRY)", example)
+		    .Example("ST_Boundary('LINESTRING (0 0, 1 1, 2 0)'::GEOMETRY)", "MULTIPOINT (0 0, 2 0)")
+		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::GEOMETRY(), Execute)
+		    .Register(loader);
+	}
+};
+
+struct ST_ConvexHull {
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		vibespatial::GeometryBatch scratch;
+		vibespatial::GeometryBatch output;
+		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			output.Clear();
+			vibespatial::ConvexHull(WkbData(wkb), wkb.GetSize(), scratch, output);
+			return EmitRow(result, output);
+		});
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("ST_ConvexHull",
+		            "The smallest convex polygon around a geometry; a line or a point when it is flat.")
+		    .Category("constructive")
+		    .Example("ST_ConvexHull('MULTIPOINT (0 0, 4 0, 4 4, 0 4, 2 2)'::GEOMETRY)",
+		             "POLYGON ((0 0, 0 4, 4 4, 4 0, 0 0))")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::GEOMETRY(), Execute)
 		    .Register(loader);
 	}
@@ -342,13 +363,8 @@ void RegisterConstructive(ExtensionLoader &loader) {
 	                                                "The geometry with X and Y exchanged.", "LINESTRING (1 0, 3 2)");
 	ST_Force2D::Register(loader);
 	ST_Multi::Register(loader);
-	ST_Construct<vibespatial::Boundary>::Register(
-	    loader, "ST_Boundary",
-	    "The ends of lines, the rings of polygons; EMPTY for points, NULL for collections, which have none.",
-	    "LINESTRING (0 0, 1 1, 2 0)", "MULTIPOINT (0 0, 2 0)");
-	ST_Construct<vibespatial::ConvexHull>::Register(
-	    loader, "ST_ConvexHull", "The smallest convex polygon around a geometry; a line or a point when it is flat.",
-	    "MULTIPOINT (0 0, 4 0, 4 4, 0 4, 2 2)", "POLYGON ((0 0, 0 4, 4 4, 4 0, 0 0))");
+	ST_Boundary::Register(loader);
+	ST_ConvexHull::Register(loader);
 	ST_Simplify::Register(loader);
 	ST_Buffer::Register(loader);
 	ST_MakeValid::Register(loader);

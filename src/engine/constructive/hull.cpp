@@ -1,13 +1,17 @@
 #include "engine/constructive/hull.hpp"
 
 #include "geometry/error.hpp"
+#include "geometry/wkb_visit.hpp"
 #include "vibe/orient2d.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace vibespatial {
 
 namespace {
+
+constexpr const char *NOT_FINITE = "a coordinate is NaN or infinite";
 
 class HullBuilder {
 public:
@@ -27,7 +31,7 @@ public:
 			Emit(GeometryType::POINT, points);
 			return;
 		}
-		if (points.size() == 2) {
+		if (points.size() == 2 && !dropped) {
 			std::sort(points.begin(), points.end());
 			Emit(GeometryType::LINESTRING, points);
 			return;
@@ -48,7 +52,8 @@ private:
 		return view.y[a] < view.y[b] || (view.y[a] == view.y[b] && view.x[a] < view.x[b]);
 	}
 
-	//! The distinct vertices from the lowest up, of equal ones the first. Of a polygon only the shell: holes lie inside.
+	//! The distinct vertices from the lowest up, of equal ones the first, but for some inside the hull. Of a polygon only the
+	//! shell: holes lie inside.
 	void Collect() {
 		for (auto part = view.part_begin; part < view.part_end; part++) {
 			const auto ring = view.part_ring[part];
@@ -57,15 +62,73 @@ private:
 			}
 			for (auto i = view.ring_start[ring]; i < view.ring_start[ring + 1]; i++) {
 				if (!vibe::IsFinite(view.x[i]) || !vibe::IsFinite(view.y[i])) {
-					throw GeometryError("a coordinate is NaN or infinite");
+					throw GeometryError(NOT_FINITE);
 				}
-				points.push_back(i);
+				if (points.empty() || view.Vertex(points.back()) != view.Vertex(i)) {
+					points.push_back(i);
+				}
 			}
 		}
+		constexpr size_t MANY = 2048;
+		if (points.size() > MANY) {
+			DropInner();
+		}
+		SortDistinct();
+	}
+
+	void SortDistinct() {
 		PolledSort(points.begin(), points.end(),
 		           [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b) ? a < b : Lower(a, b); });
 		const auto same = [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b); };
 		points.erase(std::unique(points.begin(), points.end(), same), points.end());
+	}
+
+	//! Leaves out what the hull of a sample has inside or on its edges, and what repeats a corner of it: most of all points,
+	//! and then these need not be sorted
+	void DropInner() {
+		constexpr size_t SAMPLE = 1024;
+		CountedVector<uint32_t> all;
+		all.swap(points);
+		for (size_t i = 0; i < all.size(); i += all.size() / SAMPLE) {
+			points.push_back(all[i]);
+		}
+		SortDistinct();
+		AddSide(points.begin(), points.end());
+		left.assign(hull.begin(), hull.end());
+		hull.clear();
+		AddSide(points.rbegin(), points.rend());
+		right.assign(hull.rbegin(), hull.rend());
+		hull.clear();
+		points.clear();
+		Poll poll;
+		for (const auto i : all) {
+			poll();
+			if (IsInner(i)) {
+				dropped = true;
+			} else if (!repeats) {
+				points.push_back(i);
+			}
+		}
+	}
+
+	//! Does a point lie inside the hull of the sample or on an edge of it, but on no corner? Notes whether it repeats a corner
+	//! that comes before it.
+	bool IsInner(uint32_t i) {
+		repeats = false;
+		return IsBeside(left, i, -1) && !repeats && IsBeside(right, i, 1) && !repeats;
+	}
+	bool IsBeside(const CountedVector<uint32_t> &side, uint32_t i, int inner) {
+		const auto next =
+		    std::lower_bound(side.begin(), side.end(), i, [&](uint32_t a, uint32_t b) { return Lower(a, b); });
+		if (next == side.end()) {
+			return false;
+		}
+		const auto p = view.Vertex(i);
+		if (view.Vertex(*next) == p) {
+			repeats = i > *next;
+			return false;
+		}
+		return next != side.begin() && vibe::Orient2d(view.Vertex(*(next - 1)), view.Vertex(*next), p) * inner >= 0;
 	}
 
 	//! Adds points that come in order, keeping only right turns after hull[keep]
@@ -108,9 +171,107 @@ private:
 	const uint8_t vertex_type;
 	CountedVector<uint32_t> points;
 	CountedVector<uint32_t> hull;
+	// The hull of a sample: its two sides from the lowest point up
+	CountedVector<uint32_t> left;
+	CountedVector<uint32_t> right;
+	bool repeats = false;
+	//! Points are missing that repeat no other
+	bool dropped = false;
+};
+
+//! A box inside the hull of the vertices that it is given: each of its places has one of four vertices in each quadrant
+//! around it, so no line has all of them on one side. Comparisons alone, hence exact.
+class InnerBox {
+public:
+	void Add(const vibe::Vec2 &p) {
+		// The farthest to the lower left, lower right, upper right, upper left. Rounded: any four will do.
+		Update(0, -p.x - p.y, p);
+		Update(1, p.x - p.y, p);
+		Update(2, p.x + p.y, p);
+		Update(3, p.y - p.x, p);
+	}
+	void Finish() {
+		box = vibe::Box {vibe::Max(corner[0].x, corner[3].x), vibe::Max(corner[0].y, corner[1].y),
+		                 vibe::Min(corner[1].x, corner[2].x), vibe::Min(corner[2].y, corner[3].y)};
+	}
+	//! Inside, and not on its border
+	bool Has(const vibe::Vec2 &p) const {
+		return box.min_x < p.x && p.x < box.max_x && box.min_y < p.y && p.y < box.max_y;
+	}
+
+private:
+	void Update(int k, double along, const vibe::Vec2 &p) {
+		if (along >= most[k]) {
+			most[k] = along;
+			corner[k] = p;
+		}
+	}
+
+	double most[4] = {-vibe::Infinity(), -vibe::Infinity(), -vibe::Infinity(), -vibe::Infinity()};
+	vibe::Vec2 corner[4] = {};
+	vibe::Box box = vibe::Box::Empty();
+};
+
+//! Shows the vertices of a geometry, but for those of holes and those that repeat the one before, to a function of their place
+//! and where they are written
+template <class SEE>
+struct OuterVertices {
+	SEE see;
+	vibe::Vec2 last {vibe::Infinity(), 0};
+	uint8_t vertex_type = VERTEX_XY;
+	bool is_polygon = false, is_shell = true;
+
+	explicit OuterVertices(SEE see_p) : see(std::move(see_p)) {
+	}
+
+	void Row(WkbHeader header) {
+		vertex_type = header.vertex_type;
+	}
+	void Node(GeometryType, uint32_t) {
+	}
+	void Part(vibe::Family family) {
+		is_polygon = family == vibe::FAMILY_POLYGON;
+		is_shell = true;
+	}
+	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+		for (uint32_t i = 0; i < count && (is_shell || !is_polygon); i++, coords += stride) {
+			const vibe::Vec2 p {vibe::LoadDouble(coords), vibe::LoadDouble(coords + sizeof(double))};
+			if (p != last) {
+				see(p, coords);
+				last = p;
+			}
+		}
+		is_shell = false;
+	}
 };
 
 } // namespace
+
+void ConvexHull(const uint8_t *wkb, size_t size, GeometryBatch &scratch, GeometryBatch &out) {
+	InnerBox inner;
+	OuterVertices look([&](const vibe::Vec2 &p, const uint8_t *) {
+		if (!vibe::IsFinite(p.x) || !vibe::IsFinite(p.y)) {
+			throw GeometryError(NOT_FINITE);
+		}
+		inner.Add(p);
+	});
+	WalkWkb(wkb, size, look);
+	inner.Finish();
+	scratch.Clear();
+	const bool has_z = (look.vertex_type & VERTEX_Z) != 0;
+	scratch.BeginRow(GeometryType::LINESTRING, has_z ? VERTEX_Z : VERTEX_XY);
+	scratch.BeginNode(GeometryType::LINESTRING, 0);
+	scratch.BeginPart(vibe::FAMILY_LINE);
+	scratch.BeginRing();
+	OuterVertices take([&](const vibe::Vec2 &p, const uint8_t *coords) {
+		if (!inner.Has(p)) {
+			scratch.AddVertex(p.x, p.y, has_z ? vibe::LoadDouble(coords + 2 * sizeof(double)) : 0, 0);
+		}
+	});
+	WalkWkb(wkb, size, take);
+	scratch.EndRow();
+	ConvexHull(scratch, 0, out);
+}
 
 void ConvexHull(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
 	HullBuilder(batch, row, out).Run();

@@ -18,4 +18,7 @@ namespace vibespatial {
 //! that are NaN or infinite.
 void ConvexHull(const GeometryBatch &batch, size_t row, GeometryBatch &out);
 
+//! The same from WKB, of which only those vertices get into memory that may be on the hull
+void ConvexHull(const uint8_t *wkb, size_t size, GeometryBatch &scratch, GeometryBatch &out);
+
 } // namespace vibespatial
