@@ -5,6 +5,7 @@
 #include "engine/relate/validity.hpp"
 #include "engine/shape/angle.hpp"
 #include "engine/shape/open_ring.hpp"
+#include "engine/shape/plain_chain.hpp"
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
 
@@ -99,16 +100,28 @@ private:
 			if (!LoadRing(view, part, i)) {
 				continue;
 			}
+			const auto count = curves.Count();
+			// An estimate takes as long as the curve: where that may be convex, it is tried first
+			if (IsConvexRing(view, view.ring_start[i], view.ring_start[i + 1])) {
+				AddCurve();
+				if (curves.Count() > count && IsConvex(curves.Begin(count), curves.Size(count))) {
+					continue;
+				}
+				curves.Resize(count);
+			}
 			if (distance != 0 && IsCrowded(ring, vibe::Abs(distance), style)) {
 				curves.Resize(before);
 				AddFarPolygon(view, part);
 				return;
 			}
-			const auto count = curves.Count();
-			curves.AddRing(ring);
-			if (distance < 0 && curves.Count() > count) {
-				curves.ReverseLast();
-			}
+			AddCurve();
+		}
+	}
+	void AddCurve() {
+		const auto count = curves.Count();
+		curves.AddRing(ring);
+		if (distance < 0 && curves.Count() > count) {
+			curves.ReverseLast();
 		}
 	}
 	//! With the side that the curve is on to its right; false where there is no ring

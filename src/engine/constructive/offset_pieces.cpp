@@ -14,9 +14,6 @@ using vibe::Vec2;
 //===----------------------------------------------------------------------===//
 // Areas
 //===----------------------------------------------------------------------===//
-namespace {
-
-//! Whether a closed curve turns left at every corner and winds once
 bool IsConvex(const Vec2 *points, size_t count) {
 	size_t turns = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -30,6 +27,8 @@ bool IsConvex(const Vec2 *points, size_t count) {
 	}
 	return turns == 2;
 }
+
+namespace {
 
 //! In the normal form that an overlay gives
 void AppendShell(const Vec2 *points, size_t count, GeometryBatch &out) {

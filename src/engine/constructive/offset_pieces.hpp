@@ -15,6 +15,9 @@
 
 namespace vibespatial {
 
+//! Whether a closed curve turns left at every corner and winds once
+bool IsConvex(const vibe::Vec2 *points, size_t count);
+
 //! Appends a row with the area that curves wind around
 void AppendArea(const OffsetCurves &curves, Overlay &overlay, Parallel &parallel, GeometryBatch &out);
 
