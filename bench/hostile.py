@@ -1,11 +1,12 @@
 """Input that makes algorithms quadratic, side by side with GEOS: how time grows from 1,000 vertices up.
 
-usage: hostile.py [--extension FILE] [--quick] [--most 1000000] [--timeout 30] [--only REGEX] [--json FILE]
+usage: hostile.py [--extension FILE] [--quick] [--least 1024] [--most 1048576] [--timeout 30] [--only REGEX] [--json FILE]
 
 Every case is one call on one geometry, or on two, of n vertices or parts; n grows by four. vibespatial runs it on DuckDB's threads, GEOS (shapely)
 on its one. Each engine has a process of its own. One that takes longer than the timeout is stopped, and gets no larger n. Times are CPU
 seconds of all threads, of the fastest of the runs that fit into half a second. "growth" is the exponent of time between the last two sizes: 1 is linear, 2 is quadratic.
-The ratio is our time over that of GEOS; above 2 it is marked with !. Memory is what the process had at most beside what it had before, in MiB.
+The ratio is our time over that of GEOS; above 2 it is marked with !. GEOS has its geometries in memory, with their boxes; vibespatial reads
+WKB, as every function of DuckDB does. So "reads" is what GEOS takes to read the WKB of the input, and the last ratio is to both together. Memory is what the process had at most beside what it had before, in MiB.
 Answers are compared, areas and lengths to a share that the case names; a difference is listed below the table, and ends with status 1.
 """
 import argparse
@@ -116,7 +117,7 @@ def wave(n, phase):
 def on_a_line(n):
     import shapely
 
-    return shapely.multipoints(numpy.column_stack([numpy.arange(n) * 0.1, numpy.arange(n) * 0.3]))
+    return shapely.multipoints(numpy.column_stack([numpy.arange(float(n)), numpy.arange(float(n)) * 3]))
 
 
 def one_place(n):
@@ -154,6 +155,23 @@ def box_of(geometry):
 
     low_x, low_y, high_x, high_y = shapely.bounds(geometry)
     return shapely.box(low_x + (high_x - low_x) / 4, low_y + (high_y - low_y) / 4, high_x - (high_x - low_x) / 4, high_y - (high_y - low_y) / 4)
+
+
+def small_box_of(geometry):
+    """A millionth of its extent, off the middle."""
+    import shapely
+
+    low_x, low_y, high_x, high_y = shapely.bounds(geometry)
+    x, y = low_x + (high_x - low_x) * 0.6, low_y + (high_y - low_y) * 0.55
+    return shapely.box(x, y, x + (high_x - low_x) / 1000, y + (high_y - low_y) / 1000)
+
+
+def point_of(geometry):
+    """A point off the middle."""
+    import shapely
+
+    low_x, low_y, high_x, high_y = shapely.bounds(geometry)
+    return shapely.Point(low_x + (high_x - low_x) * 0.6, low_y + (high_y - low_y) * 0.55)
 
 
 # Answers: a number that both engines give
@@ -216,20 +234,28 @@ def cases():
                most=1_048_576)
     for name, make in (("multipolygon", squares), ("ring", noisy)):
         more = dict(most=1_048_576)
+        with_box = dict(other=lambda n, make=make: box_of(make(n)), **more)
         yield Case(f"ST_Area, {name}", make, "ST_Area(a)", lambda a, _: shapely.area(a), **more)
+        yield Case(f"ST_Envelope, {name}", make, "ST_Area(ST_Envelope(a))", area(lambda a, _: shapely.envelope(a)), **more)
+        yield Case(f"ST_Centroid, {name}", make, "ST_X(ST_Centroid(a))", lambda a, _: shapely.get_x(shapely.centroid(a)), **more)
         yield Case(f"ST_IsValid, {name}", make, "ST_IsValid(a)", lambda a, _: bool(shapely.is_valid(a)), **more)
-        yield Case(f"ST_Intersects with a box, {name}", make, "ST_Intersects(a, b)", lambda a, b: bool(shapely.intersects(a, b)), lambda n, make=make: box_of(make(n)), **more)
-        yield Case(f"ST_Relate with a box, {name}", make, "ST_Relate(a, b)", relate, lambda n, make=make: box_of(make(n)), **more)
-        yield Case(f"ST_Intersection with a box, {name}", make, "ST_Area(ST_Intersection(a, b))", area(lambda a, b: shapely.intersection(a, b)),
-                   lambda n, make=make: box_of(make(n)), **more)
-        yield Case(f"ST_Union with a box, {name}", make, "ST_Area(ST_Union(a, b))", area(lambda a, b: shapely.union(a, b)), lambda n, make=make: box_of(make(n)), **more)
+        yield Case(f"ST_IsSimple, {name}", make, "ST_IsSimple(a)", lambda a, _: bool(shapely.is_simple(a)), **more)
+        for other, of in (("a box", box_of), ("a small box", small_box_of), ("a point", point_of)):
+            against = dict(other=lambda n, make=make, of=of: of(make(n)), **more)
+            for function in ("Intersects", "Contains", "Within", "Touches"):
+                predicate = getattr(shapely, function.lower())
+                yield Case(f"ST_{function} with {other}, {name}", make, f"ST_{function}(a, b)", lambda a, b, predicate=predicate: bool(predicate(a, b)), **against)
+            yield Case(f"ST_Relate with {other}, {name}", make, "ST_Relate(a, b)", relate, **against)
+            yield Case(f"ST_Distance to {other}, {name}", make, "ST_Distance(a, b)", lambda a, b: shapely.distance(a, b), **against)
+        yield Case(f"ST_Intersection with a box, {name}", make, "ST_Area(ST_Intersection(a, b))", area(lambda a, b: shapely.intersection(a, b)), **with_box)
+        yield Case(f"ST_Union with a box, {name}", make, "ST_Area(ST_Union(a, b))", area(lambda a, b: shapely.union(a, b)), **with_box)
         yield Case(f"ST_MakeValid, {name}", make, "ST_Area(ST_MakeValid(a))", area(lambda a, _: shapely.make_valid(a)), **more)
         yield Case(f"ST_Simplify, {name}", make, "ST_NPoints(ST_Simplify(a, 0.001)) > 0", lambda a, _: bool(shapely.get_num_coordinates(shapely.simplify(a, 0.001, preserve_topology=False)) > 0), **more)
         yield Case(f"ST_ConvexHull, {name}", make, "ST_Area(ST_ConvexHull(a))", area(lambda a, _: shapely.convex_hull(a)), **more)
         yield Case(f"ST_Distance to itself, moved, {name}", make, "ST_Distance(a, b)", lambda a, b: shapely.distance(a, b),
-                   lambda n, make=make: shapely.transform(make(n), lambda xy: xy + [numpy.ptp(xy[:, 0]) + 1, 0.1]), tolerance=1e-9, most=262_144)
-        yield buffer_case(f"{name}, 0.00001", make, 0.00001, tolerance=1e-6, most=262_144)
-        yield buffer_case(f"{name}, -0.00001", make, -0.00001, tolerance=1e-6, most=262_144)
+                   lambda n, make=make: shapely.transform(make(n), lambda xy: xy + [numpy.ptp(xy[:, 0]) + 1, 0.1]), tolerance=1e-9, **more)
+        yield buffer_case(f"{name}, 0.00001", make, 0.00001, tolerance=1e-6, **more)
+        yield buffer_case(f"{name}, -0.00001", make, -0.00001, tolerance=1e-6, **more)
 
 
 # Engines
@@ -262,6 +288,8 @@ def serve(pipe, engine, extension):
             else:
                 shapely.destroy_prepared(a)
                 run = lambda: case.geos(a, b)
+                wkb = shapely.to_wkb([a] if b is None else [a, b])
+                _, _, reading = timed(lambda: shapely.from_wkb(wkb))
             pathlib.Path("/proc/self/clear_refs").write_text("5")
             before = peak_memory()[1]
             pipe.send("ready")
@@ -270,7 +298,8 @@ def serve(pipe, engine, extension):
             while answer is None or time.perf_counter() - begin < 0.5:
                 answer, _, cpu = timed(run)
                 best = min(best, cpu)
-            pipe.send((answer if isinstance(answer, (str, bool)) else float(answer), best, max(0, peak_memory()[0] - before)))
+            answer = answer if isinstance(answer, (str, bool)) else float(answer)
+            pipe.send((answer, best, max(0, peak_memory()[0] - before), 0 if connection else reading))
         except Exception as error:  # whatever an engine throws is its answer
             pipe.send(f"{type(error).__name__}: {error}".splitlines()[0][:150])
 
@@ -295,36 +324,39 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extension", default=EXTENSION)
     parser.add_argument("--quick", action="store_true", help="a few cases, up to 4,096 vertices")
+    parser.add_argument("--least", type=int, default=1024, help="vertices or parts at least")
     parser.add_argument("--most", type=int, default=1_048_576, help="vertices or parts at most")
     parser.add_argument("--timeout", type=float, default=30)
     parser.add_argument("--only", default="", help="cases whose name this matches")
     parser.add_argument("--json", help="file for what was measured")
     arguments = parser.parse_args()
     engines = [Engine(name, serve, str(arguments.extension)) for name in (OURS, GEOS)]
-    print("| case | n | vibespatial, s | growth | MiB | GEOS, s | growth | MiB | ratio |")
-    print("|---" * 9 + "|", flush=True)
+    print("| case | n | vibespatial, s | growth | MiB | GEOS, s | growth | MiB | ratio | reads, s | ratio |")
+    print("|---" * 11 + "|", flush=True)
     measured, notes, odd = [], [], False
     for case in cases():
         if not re.search(arguments.only, case.name) or (arguments.quick and not case.quick):
             continue
-        before, n = {}, 1024
+        before, n = {}, arguments.least
         while n <= min(case.most, 4096 if arguments.quick else arguments.most):
             found = {}
             for engine in engines:
-                if n > 1024 and not isinstance(before.get(engine.name), tuple):
+                if n > arguments.least and not isinstance(before.get(engine.name), tuple):
                     continue
                 found[engine.name] = engine.ask((case.name, n), arguments.timeout)
             ours, geos = found.get(OURS), found.get(GEOS)
-            ratio = ""
+            ratio = with_reading = ""
             if isinstance(ours, tuple) and isinstance(geos, tuple):
                 ratio = f"{ours[1] / geos[1]:.2f}" + (" !" if ours[1] > BAR * geos[1] and ours[1] > 0.001 else "")
+                with_reading = f"{ours[1] / (geos[1] + geos[3]):.2f}"
                 if not same(case, ours[0], geos[0]):
                     notes.append(f"{case.name}, {n}: {ours[0]} and {geos[0]}")
                     odd = True
             notes += [f"{case.name}, {n}: {name} {value}" for name, value in found.items() if isinstance(value, str) and not value.startswith("> ")]
             mib = lambda value: f"{value[2]}" if isinstance(value, tuple) else "-"
             print(f"| {case.name} | {short(n) if n % 1000 == 0 else f'{n:,}'} | {seconds(ours)} | {growth(ours, before.get(OURS))} | {mib(ours)} | {seconds(geos)} | "
-                  f"{growth(geos, before.get(GEOS))} | {mib(geos)} | {ratio} |", flush=True)
+                  f"{growth(geos, before.get(GEOS))} | {mib(geos)} | {ratio} | {f'{geos[3]:.4f}' if isinstance(geos, tuple) else '-'} | {with_reading} |",
+                  flush=True)
             measured.append({"case": case.name, "n": n, **found})
             if not any(isinstance(value, tuple) for value in found.values()):
                 break

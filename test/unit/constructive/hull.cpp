@@ -122,6 +122,7 @@ std::string HullBySteps(std::vector<vibe::Vec2> places) {
 	std::sort(corners.begin(), corners.end());
 	corners.erase(std::unique(corners.begin(), corners.end()), corners.end());
 	std::vector<vibe::Vec2> left;
+	left.reserve(corners.size());
 	for (auto i : corners) {
 		left.push_back(places[i]);
 	}
