@@ -10,6 +10,8 @@
 //   open     open, openat of any file: EMFILE
 //   spawn    posix_spawn, fork: EAGAIN
 //
+// Calls from the libraries of NVIDIA's driver and toolkit do not fail: those do not promise to survive it, and nobody here can mend them.
+//
 // A signal that ends the process prints the calls that led to it first.
 #include <algorithm>
 #include <atomic>
@@ -22,6 +24,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <iterator>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -42,6 +45,8 @@ std::atomic<bool> fails_on {false};
 std::atomic<size_t> least_bytes {1};
 std::atomic<size_t> most_bytes {SIZE_MAX};
 std::atomic<bool> traced {false};
+//! libcuda is loaded
+std::atomic<bool> has_driver {false};
 //! What is done here does not count
 thread_local bool inside = false;
 
@@ -50,12 +55,41 @@ void PrintTrace() {
 	backtrace_symbols_fd(calls, backtrace(calls, 64), 2);
 }
 
+//! Whether the libraries on the stack, but for those that pass a request on, begin with one of NVIDIA's
+bool IsFromDriver() {
+	static const char *const passing_on[] = {"libfailing_calls", "libc.", "libc-", "libstdc++", "libpthread", "ld-linux"};
+	static const char *const drivers[] = {"libcuda.", "libnv", "libcudart"};
+	const auto begins = [](const char *name, const char *const *first, size_t count) {
+		return std::any_of(first, first + count,
+		                   [&](const char *start) { return std::strncmp(name, start, std::strlen(start)) == 0; });
+	};
+	inside = true;
+	void *calls[24];
+	const int count = backtrace(calls, 24);
+	bool driver = false;
+	for (int i = 0; i < count; i++) {
+		Dl_info info;
+		if (dladdr(calls[i], &info) == 0 || !info.dli_fname) {
+			continue;
+		}
+		const char *slash = std::strrchr(info.dli_fname, '/');
+		const char *name = slash ? slash + 1 : info.dli_fname;
+		if (!begins(name, passing_on, std::size(passing_on))) {
+			driver = begins(name, drivers, std::size(drivers));
+			break;
+		}
+	}
+	inside = false;
+	return driver;
+}
+
 bool Fails(Kind kind, size_t bytes = 1) {
 	if (armed.load(std::memory_order_relaxed) != kind || inside || bytes < least_bytes || bytes > most_bytes) {
 		return false;
 	}
 	const long number = ++seen;
-	const bool now = fails_at > 0 && (number == fails_at || (fails_on && number > fails_at));
+	const bool now =
+	    fails_at > 0 && (number == fails_at || (fails_on && number > fails_at)) && !(has_driver && IsFromDriver());
 	if (now && traced.exchange(false)) {
 		inside = true;
 		PrintTrace();
@@ -116,6 +150,10 @@ void failing_calls_arm(const char *kind, long at, int on, size_t bytes, int trac
 	action.sa_flags = SA_SIGINFO;
 	for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM}) {
 		sigaction(number, &action, nullptr);
+	}
+	if (void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+		has_driver = true;
+		dlclose(driver);
 	}
 	seen = 0;
 	fails_at = at;
