@@ -10,7 +10,8 @@
 //   open     open, openat of any file: EMFILE
 //   spawn    posix_spawn, fork: EAGAIN
 //
-// Calls from the libraries of NVIDIA's driver and toolkit do not fail: those do not promise to survive it, and nobody here can mend them.
+// Calls from the libraries of NVIDIA's driver and toolkit, and from CCCL, which has the CUDA runtime in it, do not fail: they do not promise
+// to survive that.
 //
 // A signal that ends the process prints the calls that led to it first.
 #include <algorithm>
@@ -58,7 +59,7 @@ void PrintTrace() {
 //! Whether the libraries on the stack, but for those that pass a request on, begin with one of NVIDIA's
 bool IsFromDriver() {
 	static const char *const passing_on[] = {"libfailing_calls", "libc.", "libc-", "libstdc++", "libpthread", "ld-linux"};
-	static const char *const drivers[] = {"libcuda.", "libnv", "libcudart"};
+	static const char *const drivers[] = {"libcuda.", "libnv", "libcudart", "libcccl"};
 	const auto begins = [](const char *name, const char *const *first, size_t count) {
 		return std::any_of(first, first + count,
 		                   [&](const char *start) { return std::strncmp(name, start, std::strlen(start)) == 0; });

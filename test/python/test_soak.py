@@ -187,6 +187,8 @@ def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
           f"- resident {before:.0f} MB in the first quarter, {after:.0f} MB in the last")
     for (trouble, status, libraries), count in ends.most_common():
         print(f"  {count} ended with {status} after {trouble}: {libraries}")
-    assert counts["wrong"] == 0 and counts["crashes"] == 0, problems[:5]
+    for problem in problems[:20]:
+        print(*problem, sep="\n    ")
+    assert counts["wrong"] == 0 and counts["crashes"] == 0, "see above"
     assert counts["right"] > 0 and counts["queries"] > counts["right"]
     assert after <= before + GROWTH_MB

@@ -30,6 +30,8 @@ OF_DUCKDB = {
     # DuckDB 2.0 plans a query's first events under the executor's lock. Without memory for the list of tasks, the task that was made goes,
     # and asks for that lock again.
     "Executor14UnregisterTask": "a thread that waits for itself, until the alarm",
+    # DuckDB's jemalloc (x86-64) without pages for the arena of a new thread
+    "duckdb_je_tcache_arena_associate": "a null pointer",
 }
 
 OURS = ("vibespatial.duckdb_extension", "libvibespatial_")

@@ -62,7 +62,9 @@ public:
 		Put(value);
 	}
 	void Bytes(const void *data, size_t size) {
-		std::memcpy(out, data, size);
+		if (size > 0) {
+			std::memcpy(out, data, size);
+		}
 		out += size;
 	}
 	//! For those who write the rest by themselves

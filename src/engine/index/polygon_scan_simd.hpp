@@ -405,11 +405,10 @@ struct NeonKernels {
 
 	static inline Sides SidesOfRun(const uint8_t *at, const Vec2 &p) {
 		const float64x2_t here {p.x, p.y};
-		auto coordinates = reinterpret_cast<const double *>(at);
 		uint64x2_t above[RUN_EDGES + 1], same = vdupq_n_u64(0);
 #pragma GCC unroll 9
 		for (uint32_t i = 0; i <= RUN_EDGES; i++) {
-			const float64x2_t vertex = vld1q_f64(coordinates + 2 * i);
+			const float64x2_t vertex = Load<float64x2_t>(at + i * VERTEX_BYTES);
 			above[i] = vcgtq_f64(vertex, here);
 			same = vorrq_u64(same, vceqq_f64(vertex, here));
 		}
@@ -431,11 +430,11 @@ struct NeonKernels {
 	}
 
 	static inline RunVertices ReadRun(const uint8_t *at) {
-		auto coordinates = reinterpret_cast<const double *>(at);
-		float64x2_t min = vld1q_f64(coordinates), max = min;
+		auto min = Load<float64x2_t>(at), max = min;
 #pragma GCC unroll 4
-		for (uint32_t i = 2; i <= 2 * RUN_EDGES; i += 4) {
-			const float64x2_t vertex = vld1q_f64(coordinates + i), next = vld1q_f64(coordinates + i + 2);
+		for (uint32_t i = 1; i <= RUN_EDGES; i += 2) {
+			const auto vertex = Load<float64x2_t>(at + i * VERTEX_BYTES),
+			           next = Load<float64x2_t>(at + (i + 1) * VERTEX_BYTES);
 			// NaN where one of both is
 			min = vminq_f64(min, vminq_f64(vertex, next));
 			max = vmaxq_f64(max, vmaxq_f64(vertex, next));

@@ -9,6 +9,16 @@ namespace vibespatial {
 template <class T>
 const T *PackedShapes::Append(const T *items, size_t count) {
 	const size_t at = bytes.size(), size = (count * sizeof(T) + 7) / 8 * 8;
+	if (bytes.capacity() - at < size) {
+		// The vector itself would move its bytes one by one
+		UninitializedVector<uint8_t> larger;
+		larger.reserve(std::max(2 * bytes.capacity(), at + size));
+		larger.resize(at);
+		if (at > 0) {
+			std::memcpy(larger.data(), bytes.data(), at);
+		}
+		bytes.swap(larger);
+	}
 	bytes.resize(at + size);
 	if (count > 0) {
 		std::memcpy(bytes.data() + at, items, count * sizeof(T));
