@@ -191,18 +191,36 @@ private:
 	size_t count = 0;
 };
 
-class FakePoints : public GpuPoints {
+class FakeSearch : public GpuSearch {
 public:
-	explicit FakePoints(std::unique_ptr<GpuPoints> points) : points(std::move(points)) {
+	explicit FakeSearch(std::unique_ptr<GpuSearch> search) : search(std::move(search)) {
 	}
-	void Find(const vibe::Vec2 *queries, size_t count, uint32_t k, double most, PackedNeighbours &neighbours,
-	          GpuTimes &times) override {
+	vibe::Vec2 *Points(size_t capacity) override {
+		return search->Points(capacity);
+	}
+	uint8_t *Block(size_t number) override {
+		return search->Block(number);
+	}
+	uint64_t HostBytes() const override {
+		return search->HostBytes();
+	}
+	void BeginPoints(size_t count) override {
+		FailToBegin(count);
+		search->BeginPoints(count);
+	}
+	void BeginShapes(const ShapeRows &shapes) override {
+		FailToBegin(shapes.Count());
+		search->BeginShapes(shapes);
+	}
+	const GpuNeighbours &Finish() override {
 		FailLate();
-		points->Find(queries, count, k, most, neighbours, times);
+		auto &result = search->Finish();
+		FailToFinish(result.count);
+		return result;
 	}
 
 private:
-	const std::unique_ptr<GpuPoints> points;
+	const std::unique_ptr<GpuSearch> search;
 };
 
 class FakeUnion : public GpuOverlay {
@@ -339,12 +357,10 @@ public:
 		return std::make_unique<FakeTile>(
 		    MakeTile(NewMachine(), std::static_pointer_cast<FakeBuild>(build)->build, condition));
 	}
-	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
-	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
-	                                     GpuTimes &times) override {
+	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) override {
 		FailAtOnce();
-		const auto ready = [](GpuTimes &) {};
-		return std::make_unique<FakePoints>(MakePoints(NewMachine, ready, nodes, ids, leaves, parallel, times));
+		return std::make_unique<FakeSearch>(
+		    MakeSearch(NewMachine(), std::static_pointer_cast<FakeBuild>(build)->build, k, most));
 	}
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override {
 		return std::make_unique<FakeScalarBatch>(MakeScalarBatch(NewMachine(), task));

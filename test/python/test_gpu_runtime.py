@@ -35,7 +35,6 @@ JOIN = "SELECT count(*) FROM points p JOIN boxes b ON ST_Intersects(p.g, b.g)"
 PAIRS = [[900]]
 EVENTS = ("SELECT operation, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() "
           "WHERE operation = 'box_index' ORDER BY sequence")
-KNN_EVENTS = EVENTS.replace("box_index", "knn")
 # So many boxes are for the GPU in mode auto
 LARGE = ["CREATE TABLE boxes AS SELECT ST_Point(i, 0) AS g FROM range(1000000) t(i)",
          "CREATE TABLE points AS SELECT ST_Point(i, 0) AS g FROM range(2000000) t(i)"]
@@ -262,54 +261,6 @@ def test_faults(process, fake, fault, reason):
     assert results[8].startswith("IOException") and results[9].startswith("IOException")
     assert results[10] and all(event[0] == "gpu" for event in results[10])
     assert any(reason.replace("0.2", "1.0") in event[2] for event in results[10])
-
-
-# Points and, in between, what only the CPU searches for
-NEIGHBOURS = ["CREATE TABLE many AS SELECT CASE i % 1000 WHEN 7 THEN NULL WHEN 8 THEN 'POINT EMPTY'::GEOMETRY WHEN 9 THEN "
-              "ST_MakeEnvelope(i % 97, i % 89, i % 97 + 3, i % 89 + 2) ELSE ST_Point(hash(i) % 500, hash(i + 1) % 500) END AS g, "
-              "i FROM range(110000) t(i)",
-              "CREATE TABLE few AS SELECT i, ST_Point(hash(-i) % 500, hash(-i - 1) % 500) AS g FROM range(20000) t(i)"]
-KNN = ("SELECT sum(hash(left_row, right_row, distance, rank, l, r))::VARCHAR FROM vibe_knn("
-       "'SELECT i AS l, g FROM many', 'SELECT i AS r, g FROM few', 7, max_distance := 5, left_columns := ['l'], right_columns := ['r'])")
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_neighbours_on_the_device(process, fake, threads):
-    shapes = "SELECT count(*) FROM vibe_knn('few', 'many', 2)"
-    forty = "SELECT count(*) FROM vibe_knn('FROM few LIMIT 10', 'few', 40)"
-    load, results = process(f"SET threads = {threads}; SET vibe_gpu_min_rows = 100000", *NEIGHBOURS,
-                            "SET vibe_execution_mode = 'cpu'", KNN,
-                            "SET vibe_execution_mode = 'gpu'", KNN, shapes, forty, KNN_EVENTS,
-                            "SET vibe_execution_mode = 'auto'", KNN, forty, KNN_EVENTS, f"EXPLAIN ANALYZE {KNN}",
-                            VIBESPATIAL_GPU_FOLDER=str(fake))
-    assert results[4] == results[6] == results[11] and len(results[4][0][0]) > 20
-    assert results[7] == [[40000]] and results[8] == [[400]]
-    assert results[9] == [["knn", "gpu", "gpu", "gpu", "vibe_execution_mode is gpu", False],
-                          ["knn", "gpu", "cpu", "cpu", "the GPU searches among points only", False],
-                          ["knn", "gpu", "cpu", "cpu", "the GPU finds at most 32 neighbours", False]]
-    assert results[13][3:] == [["knn", "auto", "gpu", "gpu", "110000 rows: not below the threshold of 100000", False],
-                               ["knn", "auto", "cpu", "cpu", "10 rows: below the threshold of 100000", False]]
-    assert "Engine" in results[14][0][1]
-
-
-@pytest.mark.parametrize("fault, reason", [("failure", "the fake device fell off"), ("late failure", "the fake device fell off"),
-                                           ("cold", "was not ready after 0.2 seconds")])
-def test_neighbours_with_faults(process, fake, fault, reason):
-    setup = ["FROM vibe_ensure_warm(0.1)", "SET vibe_kernel_timeout = 0.2",
-             "SET vibe_compile_timeout = 1; SET vibe_gpu_min_rows = 0"]
-    load, results = process(*setup, *NEIGHBOURS, KNN, KNN_EVENTS, "SET vibe_execution_mode = 'gpu'", KNN, KNN_EVENTS,
-                            "SET vibe_execution_mode = 'cpu'", KNN, VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
-    assert results[5] == results[-1]
-    (event,) = results[6]
-    assert event[:4] == ["knn", "auto", "gpu", "cpu"] and reason in event[4] and event[5]
-    assert results[8].startswith("IOException")
-    assert results[9][-1][1:4] == ["gpu", "gpu", "none"]
-
-
-def test_neighbours_without_a_device(process, tmp_path):
-    load, results = process(*NEIGHBOURS, KNN, KNN_EVENTS, VIBESPATIAL_EXECUTION_MODE="gpu", VIBESPATIAL_GPU_FOLDER=str(tmp_path))
-    assert results[2].startswith("IOException") and PLUGIN in results[2] and "'auto' or 'cpu' go without" in results[2]
-    assert results[3][0][:4] == ["knn", "gpu", "gpu", "none"]
 
 
 def test_no_device(process, fake):

@@ -1,67 +1,123 @@
 #include "duckdb/knn/dispatch.hpp"
 
 #include "duckdb/support/settings.hpp"
+#include "duckdb/support/task_parallel.hpp"
+#include "engine/join/session/forecast.hpp"
+#include "engine/join/tuning.hpp"
+#include "vibe/wkb.h"
 
 namespace duckdb {
 
-using vibespatial::GpuPoints;
+using vibespatial::GpuSearch;
 using vibespatial::GpuTimes;
+using vibespatial::JoinRow;
+using vibespatial::KnnIndex;
 using vibespatial::Operation;
+using vibespatial::join_tuning::MIN_FORECAST_ROWS;
 
-KnnDispatch::KnnDispatch(ClientContext &context)
-    : OperatorDispatch(context, "VIBE_KNN"), dispatch(Operation::KNN, mode, operator_name, query) {
+static string TooMany() {
+	return "the GPU finds at most " + to_string(GpuSearch::MAX_K) + " neighbours";
+}
+
+KnnDispatch::KnnDispatch(ClientContext &context, uint64_t k, double max_distance)
+    : OperatorDispatch(context, "VIBE_KNN"), k(k), max_distance(max_distance),
+      dispatch(Operation::KNN, mode, operator_name, query) {
 	StartDevice(Operation::KNN);
 }
 
-static const char *WhyNotForGpu(const vibespatial::KnnIndex &index, idx_t left_rows, uint64_t k) {
-	return !index.AllPoints()       ? "the GPU searches among points only"
-	       : k > GpuPoints::MAX_K   ? "the GPU finds at most 32 neighbours"
-	       : left_rows == 0         ? "nothing to search for"
-	       : index.ItemCount() == 0 ? "nothing to search among"
-	                                : nullptr;
+KnnDispatch::~KnnDispatch() {
+	try {
+		if (cpu_rows > 0 && dispatch.OnGpu()) {
+			dispatch.AddNote(to_string(cpu_rows.load()) + " rows searched for by the CPU");
+		}
+		dispatch.Finish("tiles");
+	} catch (const std::exception &) { // NOLINT: a log without this line is better than no end
+	}
 }
 
-void KnnDispatch::Decide(const vibespatial::KnnIndex &index, idx_t left_rows, uint64_t k,
+static string WhyNotForGpu(const KnnIndex &index, idx_t left_rows, uint64_t k) {
+	return k > GpuSearch::MAX_K     ? TooMany()
+	       : left_rows == 0         ? "nothing to search for"
+	       : index.ItemCount() == 0 ? "nothing to search among"
+	                                : "";
+}
+
+static bool IsPoint(const JoinRow &row) {
+	return !row.data || vibe::WkbTypeOf(vibe::LoadCount(row.data + 1)) == vibe::WKB_POINT;
+}
+
+void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vector<JoinRow> &first_rows,
                          vibespatial::Parallel &parallel) {
 	dispatch.AddWait(WaitForDevice(Operation::KNN));
-	dispatch.Decide(left_rows, GetGpuMinRows(context));
+	left_has_shapes = !std::all_of(first_rows.begin(), first_rows.end(), IsPoint);
+	const auto operation = left_has_shapes || !index.AllPoints() ? Operation::KNN_SHAPES : Operation::KNN;
+	const auto min_rows = GetGpuMinRows(context);
+	const bool may_forecast = mode == vibespatial::ExecutionMode::AUTO && min_rows < 0;
+	dispatch.DecideAgain(operation, left_rows, may_forecast ? MIN_FORECAST_ROWS : min_rows);
 	dispatch.AddRows(left_rows);
 	auto why_not = WhyNotForGpu(index, left_rows, k);
-	if (dispatch.OnGpu() && why_not) {
+	if (dispatch.OnGpu() && !why_not.empty()) {
 		dispatch.KeepOnCpu(why_not);
+	}
+	if (dispatch.OnGpu() && may_forecast) {
+		vibespatial::Forecast forecast;
+		vibespatial::KnnSearch search(index, k, max_distance, CancelPoll(context));
+		const bool found_out =
+		    vibespatial::ForecastNeighbours(search, index, first_rows, left_rows, parallel.Threads(), forecast);
+		dispatch.DecideAgain(operation, left_rows, min_rows, found_out ? &forecast : nullptr);
 	}
 	if (!dispatch.OnGpu()) {
 		return;
 	}
+	device_k = NumericCast<uint32_t>(MinValue<uint64_t>(k, index.RowCount()));
 	try {
-		auto &engine = dispatch.Engine();
-		dispatch.AddWait(WaitForKernels(engine, Operation::KNN));
-		GpuTimes times;
-		points = engine.KnnPoints(index.Tree().Nodes(), index.Tree().Ids(), index.Leaves(), parallel, times);
-		dispatch.AddTimes(times);
+		dispatch.AddWait(WaitForKernels(dispatch.Engine(), operation));
+		Upload(index, parallel);
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
+	} catch (const vibespatial::GpuMemoryError &error) {
+		dispatch.RunOutOfMemory(error.what());
 	} catch (const std::exception &error) {
 		Fail(error);
 	}
 }
 
-bool KnnDispatch::Find(const std::vector<vibe::Vec2> &queries, uint64_t k, double most,
-                       vibespatial::PackedNeighbours &neighbours) {
+void KnnDispatch::Upload(const KnnIndex &index, vibespatial::Parallel &parallel) {
+	auto made = dispatch.Engine().NewBuild();
 	GpuTimes times;
-	try {
-		points->Find(queries.data(), queries.size(), NumericCast<uint32_t>(k), most, neighbours, times);
-	} catch (const std::exception &error) {
-		Fail(error);
-		return false;
-	}
+	index.Upload(*made, parallel, times);
 	dispatch.AddTimes(times);
-	return true;
+	build = std::move(made);
 }
 
-string KnnDispatch::DescribePlan(ClientContext &context, idx_t left_rows) {
+std::unique_ptr<GpuSearch> KnnDispatch::NewSearch() {
+	return dispatch.Engine().NewSearch(build, device_k, max_distance);
+}
+
+bool KnnDispatch::Try(const std::function<void()> &work) {
+	try {
+		work();
+		return true;
+	} catch (const vibespatial::GpuMemoryError &) {
+		dispatch.CountPieces(0, 1);
+	} catch (const std::exception &error) {
+		Fail(error);
+	}
+	return false;
+}
+
+void KnnDispatch::AddTile(const GpuTimes &times) {
+	dispatch.AddTimes(times);
+	dispatch.CountPieces(1, 0);
+}
+
+string KnnDispatch::DescribePlan(ClientContext &context, idx_t left_rows, uint64_t k) {
 	auto mode = GetExecutionMode(context);
-	return vibespatial::Decide(mode, Operation::KNN, left_rows, GetGpuMinRows(context)).Describe();
+	auto decision = vibespatial::Decide(mode, Operation::KNN, left_rows, GetGpuMinRows(context));
+	if (decision.IsGpu() && k > GpuSearch::MAX_K) {
+		decision = vibespatial::Decision {vibespatial::ExecutionMode::CPU, TooMany(), nullptr};
+	}
+	return decision.Describe();
 }
 
 void KnnDispatch::Fail(const std::exception &error) {

@@ -6,37 +6,65 @@
 #pragma once
 
 #include "duckdb/operators/operator_dispatch.hpp"
+#include "engine/gpu/interface/neighbours.hpp"
 #include "engine/join/knn.hpp"
+
+#include <atomic>
+#include <functional>
 
 namespace duckdb {
 
 class KnnDispatch : public OperatorDispatch {
 public:
-	explicit KnnDispatch(ClientContext &context);
+	KnnDispatch(ClientContext &context, uint64_t k, double max_distance);
+	//! Writes the event
+	~KnnDispatch();
 
-	//! Once both sides are known. Uploads the index if the GPU is selected; mode gpu waits for the device.
-	void Decide(const vibespatial::KnnIndex &index, idx_t left_rows, uint64_t k, vibespatial::Parallel &parallel);
-	//! Points go to Find()
+	//! Once both sides are known: the right one, how many rows the left one has, and the first of them. Uploads the index if the GPU is
+	//! selected; mode gpu waits for the device.
+	void Decide(const vibespatial::KnnIndex &index, idx_t left_rows,
+	            const std::vector<vibespatial::JoinRow> &first_rows, vibespatial::Parallel &parallel);
+	//! Rows go to searches of NewSearch()
 	bool OnGpu() const {
-		return points && dispatch.OnGpu();
+		return build && dispatch.OnGpu();
 	}
-	//! Any thread, several at a time. False where the device failed: the CPU searches from then on. In mode gpu a failure is an
-	//! IOException.
-	bool Find(const std::vector<vibe::Vec2> &points, uint64_t k, double most,
-	          vibespatial::PackedNeighbours &neighbours);
+	//! Other geometries than points go there, too
+	bool TakesShapes() const {
+		return dispatch.GetOperation() == vibespatial::Operation::KNN_SHAPES;
+	}
+	//! There are some among the first rows
+	bool LeftHasShapes() const {
+		return left_has_shapes;
+	}
+	//! Throws GpuError
+	std::unique_ptr<vibespatial::GpuSearch> NewSearch();
+	//! Does something with a tile. False where the device failed: the CPU searches from then on, or for this tile where memory is short. In
+	//! mode gpu a failure is an IOException. Any thread, several at a time.
+	bool Try(const std::function<void()> &work);
+	//! A tile was searched for on the device; the CPU searched for so many rows of others, and of tiles
+	void AddTile(const vibespatial::GpuTimes &times);
+	void AddCpuRows(idx_t rows) {
+		cpu_rows += rows;
+	}
 
 	//! For EXPLAIN
-	static string DescribePlan(ClientContext &context, idx_t left_rows);
+	static string DescribePlan(ClientContext &context, idx_t left_rows, uint64_t k);
 	//! For EXPLAIN ANALYZE
 	string Describe() const {
 		return dispatch.Describe();
 	}
 
 private:
+	void Upload(const vibespatial::KnnIndex &index, vibespatial::Parallel &parallel);
 	void Fail(const std::exception &error);
 
+	const uint64_t k;
+	const double max_distance;
+	uint32_t device_k = 0;
+	bool left_has_shapes = false;
 	vibespatial::Dispatch dispatch;
-	std::unique_ptr<vibespatial::GpuPoints> points;
+	std::shared_ptr<vibespatial::GpuBuild> build;
+	std::atomic<idx_t> cpu_rows {0};
 };
 
 } // namespace duckdb

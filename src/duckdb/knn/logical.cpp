@@ -91,7 +91,7 @@ PhysicalOperator &LogicalKnn::CreatePlan(ClientContext &context, PhysicalPlanGen
 	auto &right = collect(1);
 	KnnRequest request {k, max_distance};
 	return planner.Make<PhysicalKnn>(*this, std::move(request),
-	                                 KnnDispatch::DescribePlan(context, left.estimated_cardinality), left, right,
+	                                 KnnDispatch::DescribePlan(context, left.estimated_cardinality, k), left, right,
 	                                 deterministic);
 }
 

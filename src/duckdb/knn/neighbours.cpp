@@ -156,8 +156,9 @@ PhysicalOperator &LogicalNeighbours::CreatePlan(ClientContext &context, Physical
 	auto &left = collect(0);
 	auto &right = collect(1);
 	auto residual = Residual() ? std::move(expressions[RESIDUAL]) : nullptr;
-	return planner.Make<PhysicalKnn>(*this, request, KnnDispatch::DescribePlan(context, left.estimated_cardinality),
-	                                 left, right, deterministic, std::move(residual));
+	auto engine = KnnDispatch::DescribePlan(context, left.estimated_cardinality, request.k);
+	return planner.Make<PhysicalKnn>(*this, request, std::move(engine), left, right, deterministic,
+	                                 std::move(residual));
 }
 
 } // namespace duckdb

@@ -4,15 +4,15 @@
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/operators/counted_memory.hpp"
-#include "duckdb/knn/dispatch.hpp"
+#include "duckdb/knn/left_tile.hpp"
 #include "duckdb/operators/row_geometry.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
 #include "duckdb/parallel/pipeline.hpp"
 #include "engine/join/knn.hpp"
 #include "engine/common/shared_work.hpp"
-#include "geometry/wkb.hpp"
 
+#include <array>
 #include <chrono>
 
 namespace duckdb {
@@ -21,7 +21,6 @@ using vibespatial::JoinRow;
 using vibespatial::KnnIndex;
 using vibespatial::KnnSearch;
 using vibespatial::Neighbour;
-using vibespatial::PackedNeighbours;
 
 //===----------------------------------------------------------------------===//
 // Planning
@@ -173,11 +172,14 @@ private:
 class KnnGlobalSource : public GlobalSourceState {
 public:
 	KnnGlobalSource(ClientContext &context, const PhysicalKnn &op)
-	    : op(op), right(context, op), dispatch(context), build(ThreadCount(context), CancelPoll(context)) {
-		// Many points at once for a device, but something for each thread
-		constexpr idx_t LEAST = 8, MOST = 64;
-		auto chunks = op.Left().Rows().ChunkCount();
-		device_chunks = MaxValue<idx_t>(LEAST, MinValue<idx_t>(MOST, chunks / ThreadCount(context) + 1));
+	    : op(op), right(context, op), dispatch(context, op.request.k, op.request.max_distance),
+	      build(ThreadCount(context), CancelPoll(context)) {
+		// Many rows at once for a device, but two tiles for each thread, and results that stay small
+		constexpr idx_t LEAST = 2, MOST = 16, MOST_BYTES = idx_t(8) << 20;
+		auto chunks = op.Left().Rows().ChunkCount() / (2 * ThreadCount(context)) + 1;
+		auto bytes = BytesOnDevice(STANDARD_VECTOR_SIZE);
+		device_chunks = MinValue<idx_t>(MaxValue<idx_t>(1, MOST_BYTES / bytes),
+		                                MaxValue<idx_t>(LEAST, MinValue<idx_t>(MOST, chunks)));
 		op.Left().Rows().InitializeScan(scan);
 	}
 
@@ -191,12 +193,19 @@ public:
 	void Build() {
 		build.Run([&](vibespatial::Parallel &parallel) {
 			right.Build(parallel);
-			dispatch.Decide(*right.index, op.Left().Rows().Count(), op.request.k, parallel);
+			auto &rows = op.Left().Rows();
+			unique_ptr<LeftChunk> first;
+			dispatch.Decide(*right.index, rows.Count(), LeftTile::FirstRows(rows, first), parallel);
 		});
 	}
 	//! Chunks of the left side that a thread takes at a time
 	idx_t TileChunks() const {
 		return dispatch.OnGpu() ? device_chunks : 1;
+	}
+	//! What a device is given for so many rows, and what it finds
+	idx_t BytesOnDevice(idx_t rows) const {
+		const auto k = MinValue<idx_t>(op.request.k, vibespatial::GpuSearch::MAX_K);
+		return rows * (sizeof(vibe::Vec2) + sizeof(uint32_t) + k * (sizeof(uint32_t) + sizeof(double)));
 	}
 
 	const PhysicalKnn &op;
@@ -207,57 +216,6 @@ public:
 	ColumnDataParallelScanState scan;
 	idx_t device_chunks;
 	std::atomic<idx_t> rows_done {0};
-};
-
-//! A chunk of the left side
-class LeftChunk {
-public:
-	explicit LeftChunk(const ColumnDataCollection &rows) {
-		rows.InitializeScanChunk(chunk);
-	}
-
-	bool Fetch(const ColumnDataCollection &rows, ColumnDataParallelScanState &next) {
-		if (!rows.Scan(next, scan, chunk)) {
-			return false;
-		}
-		chunk.data[0].ToUnifiedFormat(chunk.size(), geometries);
-		queries.clear();
-		return true;
-	}
-	JoinRow GeometryOf(idx_t row) const {
-		auto at = geometries.sel->get_index(row);
-		if (!geometries.validity.RowIsValid(at)) {
-			return JoinRow {nullptr, 0};
-		}
-		auto &wkb = UnifiedVectorFormat::GetData<string_t>(geometries)[at];
-		return JoinRow {const_data_ptr_cast(wkb.GetData()), NumericCast<uint32_t>(wkb.GetSize())};
-	}
-	idx_t FirstRow() const {
-		return scan.current_row_index;
-	}
-	//! Adds the points to those that a device searches for
-	void AddQueries(std::vector<vibe::Vec2> &points) {
-		for (idx_t row = 0; row < chunk.size(); row++) {
-			auto geometry = GeometryOf(row);
-			vibe::Vec2 point;
-			bool is_point = geometry.data && vibespatial::TryReadPoint(geometry.data, geometry.size, point);
-			queries.push_back(is_point ? NumericCast<uint32_t>(points.size()) : NONE);
-			if (is_point) {
-				points.push_back(point);
-			}
-		}
-	}
-
-	//! No point: the CPU's
-	static constexpr uint32_t NONE = NumericLimits<uint32_t>::Maximum();
-
-	DataChunk chunk;
-	//! Where a device searched: the numbers of the rows among what it searched for
-	vector<uint32_t> queries;
-
-private:
-	ColumnDataLocalScanState scan;
-	UnifiedVectorFormat geometries;
 };
 
 class KnnLocalSource : public LocalSourceState {
@@ -290,41 +248,34 @@ public:
 			bytes += MinValue<idx_t>(op.request.k, index.RowCount()) * sizeof(Neighbour);
 		}
 		if (global.dispatch.OnGpu()) {
-			auto rows = global.TileChunks() * STANDARD_VECTOR_SIZE;
-			bytes +=
-			    rows * (sizeof(vibe::Vec2) + 2 * sizeof(uint32_t) + op.request.k * (sizeof(uint32_t) + sizeof(double)));
+			bytes += 2 * (global.BytesOnDevice(global.TileChunks() * STANDARD_VECTOR_SIZE) +
+			              (global.dispatch.LeftHasShapes() ? LeftTile::MOST_BYTES : 0));
 		}
 		memory.Resize(bytes);
 		search = make_uniq<KnnSearch>(index, op.request.k, op.request.max_distance, CancelPoll(context));
 	}
 
-	//! The next chunks of the left side
+	//! The next chunks of the left side. A device works on those after them meanwhile.
 	bool Fetch(KnnGlobalSource &global) {
 		auto &rows = op.Left().Rows();
-		for (idx_t i = 0; i < tile_size; i++) {
-			global.rows_done += tile[i]->chunk.size();
-		}
-		at = next = tile_size = 0;
-		for (auto most = global.TileChunks(); tile_size < most; tile_size++) {
-			if (tile_size == tile.size()) {
-				tile.push_back(make_uniq<LeftChunk>(rows));
+		auto &done = tiles[current];
+		global.rows_done += done.RowCount();
+		global.dispatch.AddCpuRows(cpu_rows);
+		cpu_rows = 0;
+		done.Clear();
+		auto load = [&](LeftTile &tile) {
+			if (tile.Size() == 0) {
+				tile.Load(rows, global.scan, global.TileChunks(), global.dispatch);
 			}
-			if (!tile[tile_size]->Fetch(rows, global.scan)) {
-				break;
-			}
-		}
+		};
+		current = 1 - current;
+		load(tiles[current]);
 		if (global.dispatch.OnGpu()) {
-			points.clear();
-			for (idx_t i = 0; i < tile_size; i++) {
-				tile[i]->AddQueries(points);
-			}
-			if (!points.empty() && !global.dispatch.Find(points, op.request.k, op.request.max_distance, packed)) {
-				for (idx_t i = 0; i < tile_size; i++) {
-					tile[i]->queries.clear();
-				}
-			}
+			load(done);
 		}
-		return tile_size > 0;
+		tiles[current].Finish(global.dispatch);
+		at = next = 0;
+		return tiles[current].Size() > 0;
 	}
 
 	//! Neighbours of rows of one chunk, as many as fit into the result
@@ -334,7 +285,7 @@ public:
 		auto distance = MutableData<double>(result.data[2]);
 		auto rank = MutableData<int64_t>(result.data[3]);
 		auto location = MutableData<data_ptr_t>(locations);
-		auto &left = *tile[at];
+		auto &left = tiles[current].Chunk(at);
 		first_row = left.FirstRow();
 		idx_t count = 0;
 		idx_t matched = 0;
@@ -445,7 +396,7 @@ public:
 		return first_row;
 	}
 	bool Done() const {
-		return at == tile_size;
+		return at == tiles[current].Size();
 	}
 
 private:
@@ -453,19 +404,15 @@ private:
 	static constexpr idx_t RANK = 3;
 
 	const std::vector<Neighbour> &Neighbours(const LeftChunk &left, idx_t row) {
-		if (left.queries.empty() || left.queries[row] == LeftChunk::NONE) {
-			auto &result = search->Find(left.GeometryOf(row));
-			left_is_empty = search->WasEmpty();
-			return result;
-		}
 		left_is_empty = false;
-		auto query = left.queries[row];
-		unpacked.clear();
-		for (idx_t n = 0; n < packed.found[query]; n++) {
-			auto place = n * packed.count + query;
-			unpacked.push_back(Neighbour {packed.distances[place], packed.rows[place]});
+		if (tiles[current].Neighbours(left, row, unpacked)) {
+			return unpacked;
 		}
-		return unpacked;
+		auto geometry = left.GeometryOf(row);
+		cpu_rows += geometry.data ? 1 : 0;
+		auto &result = search->Find(geometry);
+		left_is_empty = search->WasEmpty();
+		return result;
 	}
 
 	//! Adds the rows that the search does not know of to the neighbours that it found
@@ -518,9 +465,9 @@ private:
 	CountedMemory memory;
 	unique_ptr<KnnSearch> search;
 
-	// Chunks of the left side, and where they are: the chunk, and its next row
-	vector<unique_ptr<LeftChunk>> tile;
-	idx_t tile_size = 0;
+	// Chunks of the left side, and where they are: the tile, its chunk, and the next row
+	std::array<LeftTile, 2> tiles;
+	idx_t current = 0;
 	idx_t at = 0;
 	idx_t next = 0;
 	idx_t first_row = 0;
@@ -532,10 +479,10 @@ private:
 	bool left_is_empty = false;
 	std::vector<Neighbour> completed;
 
-	// What a device found
-	std::vector<vibe::Vec2> points;
-	PackedNeighbours packed;
+	//! What a device found for a row
 	std::vector<Neighbour> unpacked;
+	//! Rows that the CPU searched for
+	idx_t cpu_rows = 0;
 
 	// Columns of the right side
 	vector<column_t> columns;

@@ -4,10 +4,12 @@
 #include "engine/measure/distance.hpp"
 #include "engine/shape/part_boxes.hpp"
 #include "engine/relate/prepared.hpp"
+#include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 #include "geometry/wkb_visit.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -51,6 +53,7 @@ void KnnIndex::Build(Parallel &parallel) {
 		std::vector<uint32_t> owners;
 		std::vector<uint32_t> null_rows;
 		std::vector<uint32_t> empty_rows;
+		size_t row_bytes = 0;
 		bool all_points = true;
 	};
 	const size_t count = rows.size();
@@ -63,6 +66,7 @@ void KnnIndex::Build(Parallel &parallel) {
 		for (size_t i = step * ROWS_PER_STEP; i < std::min(count, (step + 1) * ROWS_PER_STEP); i++) {
 			auto &row = rows[i];
 			Vec2 at;
+			share.row_bytes += row.size;
 			if (!row.data) {
 				share.null_rows.push_back(static_cast<uint32_t>(i));
 				continue;
@@ -96,6 +100,7 @@ void KnnIndex::Build(Parallel &parallel) {
 	all_points = true;
 	for (auto &share : shares) {
 		all_points = all_points && share.all_points;
+		row_bytes += share.row_bytes;
 		boxes.insert(boxes.end(), share.parts.begin(), share.parts.end());
 		part_row.insert(part_row.end(), share.owners.begin(), share.owners.end());
 		null_rows.insert(null_rows.end(), share.null_rows.begin(), share.null_rows.end());
@@ -147,6 +152,51 @@ const ShapeView &KnnIndex::KeepShape(uint32_t row) const {
 		return shape.release()->View();
 	}
 	return expected->View();
+}
+
+//===----------------------------------------------------------------------===//
+// The index on a device
+//===----------------------------------------------------------------------===//
+void KnnIndex::PackRow(uint32_t row, PackedShapes &packed) const {
+	if (auto shape = shapes[row].load(std::memory_order_acquire)) {
+		packed.Add(shape->View());
+		return;
+	}
+	GeometryBatch scratch;
+	Shape shape;
+	try {
+		BuildShape(rows[row].data, rows[row].size, scratch, shape);
+		packed.Add(shape.View());
+	} catch (const GeometryError &) {
+		packed.AddUnknown(Box::Empty()); // an error only if a search comes so far
+	}
+}
+
+void KnnIndex::Upload(GpuBuild &build, Parallel &parallel, GpuTimes &times) const {
+	const auto begin = std::chrono::steady_clock::now();
+	GpuRows device_rows;
+	device_rows.tree = tree.get();
+	device_rows.part_row = &part_row;
+	device_rows.count = row_count;
+	std::unique_ptr<WkbLayout> layout;
+	if (all_points) {
+		device_rows.leaves = &leaves;
+	} else {
+		layout = std::make_unique<WkbLayout>(row_count);
+		parallel.For(layout->parts.size(), [&](size_t part) { layout->Read(part, rows.data()); });
+		layout->MakeGroups(parallel);
+		device_rows.wkb = rows.data();
+		device_rows.layout = layout.get();
+	}
+	const auto upload = build.BeginRows(device_rows, parallel, times);
+	if (!upload) {
+		return;
+	}
+	AddLeftShapes(
+	    *upload, rows.data(), [&](uint32_t row, PackedShapes &packed) { PackRow(row, packed); }, parallel);
+	upload->Finish();
+	times.bytes_to_device += upload->SentBytes();
+	times.to_device_ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
 size_t KnnIndex::MemoryUsage() const {

@@ -8,6 +8,7 @@
 
 #include "engine/index/box_tree.hpp"
 #include "engine/common/parallel.hpp"
+#include "engine/gpu/interface/join.hpp"
 #include "engine/input/row.hpp"
 #include "engine/shape/shape.hpp"
 #include "geometry/geometry_batch.hpp"
@@ -56,19 +57,25 @@ public:
 	}
 	size_t MemoryUsage() const;
 
-	// For the GPU engine, where all rows are points
 	const BoxTree &Tree() const {
 		return *tree;
 	}
-	//! In the layout of vibe::FindNearestPoints()
+	//! Where all rows are points, in the layout of vibe::FindNearestPoints()
 	const UninitializedVector<double> &Leaves() const {
 		return leaves;
 	}
+	//! About as many bytes as Upload() sends
+	size_t DeviceBytes() const {
+		return row_bytes + ItemCount() * sizeof(vibe::Box);
+	}
+	//! Brings it to the device, where GpuEngine::NewSearch() finds it. Throws GpuError.
+	void Upload(GpuBuild &build, Parallel &parallel, GpuTimes &times) const;
 
 private:
 	friend class KnnSearch;
 
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
+	void PackRow(uint32_t row, PackedShapes &packed) const;
 	//! The point of an item of the tree, where all rows are points
 	vibe::Vec2 PointAt(uint32_t item) const {
 		auto leaf = leaves.data() + static_cast<size_t>(item / vibe::NODE_FANOUT) * vibe::LEAF_DOUBLES;
@@ -79,6 +86,8 @@ private:
 	//! Empty where all are points
 	JoinRows rows;
 	const size_t row_count;
+	//! Of the geometries
+	size_t row_bytes = 0;
 	bool all_points = false;
 	std::unique_ptr<BoxTree> tree;
 	vibe::NodeLevels levels {};

@@ -49,9 +49,7 @@ public:
 	std::shared_ptr<GpuBuild> NewBuild() override;
 	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override;
 	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override;
-	std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
-	                                     const UninitializedVector<double> &leaves, Parallel &parallel,
-	                                     GpuTimes &times) override;
+	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override;
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) override;
 	std::vector<std::string> SelfTest() override;

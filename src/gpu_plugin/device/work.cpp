@@ -39,15 +39,8 @@ std::unique_ptr<GpuTile> CudaEngine::NewTile(const std::shared_ptr<GpuBuild> &bu
 	return MakeTile(NewMachine(), std::static_pointer_cast<MachineBuild>(build), condition);
 }
 
-std::unique_ptr<GpuPoints> CudaEngine::KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
-                                                 const UninitializedVector<double> &leaves, Parallel &parallel,
-                                                 GpuTimes &times) {
-	const auto ready = [this](GpuTimes &to) {
-		GpuTimes waited;
-		Need(KernelNeeds(KernelSet::KNN), "knn", waited);
-		to.wait_ms += waited.wait_ms;
-	};
-	return MakePoints([this] { return NewMachine(); }, ready, nodes, ids, leaves, parallel, times);
+std::unique_ptr<GpuSearch> CudaEngine::NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) {
+	return MakeSearch(NewMachine(), std::static_pointer_cast<MachineBuild>(build), k, most);
 }
 
 std::unique_ptr<GpuScalarBatch> CudaEngine::NewScalarBatch(const ScalarTask &task) {

@@ -7,6 +7,9 @@
 #include "three_threads.hpp"
 #include "wkt_rows.hpp"
 
+#include <cmath>
+#include <cstring>
+
 using namespace vibespatial;
 
 namespace {
@@ -164,4 +167,49 @@ TEST_CASE("forecast: none for invalid rows, no rows and large build sides", "[jo
 	Rows one;
 	one.AddText(Square(0, 1));
 	CHECK_FALSE(ForecastJoin(host, *large, one.Input(), ForecastInput(), forecast));
+}
+
+TEST_CASE("forecast: neighbours", "[join]") {
+	Rows right, left;
+	for (size_t i = 0; i < 3000; i++) {
+		right.AddText(Square(2 * i, 1));
+	}
+	for (size_t i = 0; i < 100; i++) {
+		left.AddText("POINT (" + std::to_string(i) + " 7)");
+	}
+	KnnIndex index(right.Get());
+	Serial serial;
+	index.Build(serial);
+	const auto &rows = left.Get();
+	const std::vector<JoinRow> first_rows(rows.begin(), rows.end());
+	auto shortest = [&](uint64_t k, uint64_t left_rows, size_t threads) {
+		KnnSearch search(index, k, HUGE_VAL, [] {});
+		Forecast least;
+		REQUIRE(ForecastNeighbours(search, index, first_rows, left_rows, threads, least));
+		for (int i = 0; i < 9; i++) {
+			Forecast next;
+			REQUIRE(ForecastNeighbours(search, index, first_rows, left_rows, threads, next));
+			least.cpu_ms = std::min(least.cpu_ms, next.cpu_ms);
+		}
+		return least;
+	};
+	const auto one = shortest(1, 100000, 1);
+	CHECK(one.cpu_ms > 0);
+	CHECK(one.gpu_from_ms == Approx(join_tuning::DEVICE_MS + (100000.0 * 21 + 3000 * (93 + sizeof(vibe::Box))) /
+	                                                             join_tuning::DEVICE_BYTES_PER_MS));
+	CHECK(shortest(1000, 100000, 1).cpu_ms > 10 * one.cpu_ms);
+	CHECK(shortest(1, 100000, 8).cpu_ms < one.cpu_ms / 3);
+	CHECK(shortest(1, 1000000, 1).cpu_ms > 4 * one.cpu_ms);
+	// Nothing to go by
+	KnnSearch search(index, 1, HUGE_VAL, [] {});
+	Forecast unknown;
+	CHECK(!ForecastNeighbours(search, index, {}, 100000, 1, unknown));
+	GeometryBatch line;
+	wkt_test::ReadWkt("LINESTRING (0 0, 1 1)", line);
+	auto broken = WriteWkb(line, 0);
+	const double nan = std::nan("");
+	std::memcpy(&broken[9], &nan, sizeof(nan));
+	const std::vector<JoinRow> invalid {
+	    JoinRow {reinterpret_cast<const uint8_t *>(broken.data()), static_cast<uint32_t>(broken.size())}};
+	CHECK(!ForecastNeighbours(search, index, invalid, 100000, 1, unknown));
 }

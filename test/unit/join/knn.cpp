@@ -4,47 +4,21 @@
 
 #include "engine/relate/prepared.hpp"
 #include "geometry/wkb.hpp"
+#include "neighbour_rows.hpp"
 #include "three_threads.hpp"
-#include "wkt_rows.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 
 using namespace vibespatial;
+using neighbour_test::Mixed;
+using neighbour_test::Rows;
 using vibe::Vec2;
 
 namespace {
 
 constexpr double FAR = __builtin_huge_val();
-
-struct Rows {
-	std::vector<std::string> wkb;
-
-	void Text(const std::string &text) {
-		wkb.emplace_back();
-		if (!text.empty()) {
-			GeometryBatch batch;
-			wkt_test::ReadWkt(text, batch);
-			wkb.back() = WriteWkb(batch, 0);
-		}
-	}
-	void Point(double x, double y) {
-		std::string bytes(21, '\0');
-		bytes[0] = bytes[1] = 1;
-		std::memcpy(&bytes[5], &x, sizeof(x));
-		std::memcpy(&bytes[13], &y, sizeof(y));
-		wkb.push_back(bytes);
-	}
-	JoinRows Get() const {
-		JoinRows rows;
-		for (auto &bytes : wkb) {
-			auto data = reinterpret_cast<const uint8_t *>(bytes.data());
-			rows.push_back(JoinRow {bytes.empty() ? nullptr : data, static_cast<uint32_t>(bytes.size())});
-		}
-		return rows;
-	}
-};
 
 //! All distances, ordered
 std::vector<std::vector<Neighbour>> AllNearest(const Rows &left, const Rows &right, size_t k, double most) {
@@ -120,52 +94,6 @@ size_t Wrong(const Rows &left, const Rows &right, size_t k, double most = FAR) {
 		wrong += !Same(found, expected[i]);
 	}
 	return wrong;
-}
-
-//! Of all types, on a small grid, so that many distances are equal
-Rows Mixed(uint32_t seed, size_t count) {
-	std::mt19937 random(seed);
-	auto at = [&] { return std::to_string(random() % 40) + " " + std::to_string(random() % 40); };
-	auto box = [&] {
-		auto x = random() % 40, y = random() % 40, w = 1 + random() % 4;
-		auto corner = [](size_t cx, size_t cy) { return std::to_string(cx) + " " + std::to_string(cy); };
-		return "((" + corner(x, y) + ", " + corner(x + w, y) + ", " + corner(x + w, y + w) + ", " + corner(x, y) + "))";
-	};
-	Rows rows;
-	for (size_t i = 0; i < count; i++) {
-		switch (random() % 10) {
-		case 0:
-			rows.Text(random() % 2 ? "" : "POLYGON EMPTY");
-			break;
-		case 1:
-			rows.Text("LINESTRING (" + at() + ", " + at() + ", " + at() + ")");
-			break;
-		case 2:
-			rows.Text("MULTIPOINT (" + at() + ", " + at() + ")");
-			break;
-		case 3:
-			rows.Text("MULTIPOLYGON (" + box() + ", " + box() + ")");
-			break;
-		case 4:
-			rows.Text("GEOMETRYCOLLECTION (POINT (" + at() + "), POLYGON " + box() + ", LINESTRING EMPTY)");
-			break;
-		case 5:
-			rows.Text("POLYGON " + box());
-			break;
-		case 6: {
-			// Large enough to be kept
-			std::string line = "LINESTRING (" + at();
-			for (int n = 0; n < 80; n++) {
-				line += ", " + at();
-			}
-			rows.Text(line + ")");
-			break;
-		}
-		default:
-			rows.Text("POINT (" + at() + ")");
-		}
-	}
-	return rows;
 }
 
 } // namespace

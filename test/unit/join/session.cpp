@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 
+#include "engine/gpu/interface/neighbours.hpp"
 #include "engine/gpu/interface/overlay.hpp"
 #include "engine/relate/prepared.hpp"
 #include "geometry/wkb.hpp"
@@ -137,6 +138,9 @@ struct FakeDevice : GpuEngine {
 					shapes += piece.views.size();
 				}
 			}
+			uint64_t SentBytes() override {
+				return 0;
+			}
 			void Finish() override {
 				CHECK(shapes == left.size());
 				build.has_rows = true;
@@ -254,10 +258,7 @@ struct FakeDevice : GpuEngine {
 	PackedBoxes PackBoxes(const vibe::Box *, size_t, Parallel &, GpuTimes &) override {
 		return {};
 	}
-	std::unique_ptr<GpuPoints> KnnPoints(const float *, const UninitializedVector<uint32_t> &,
-	                                     const UninitializedVector<double> &, Parallel &, GpuTimes &) override {
-		return nullptr;
-	}
+	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &, uint32_t, double) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &) override;
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &, Parallel &) override;
 	std::vector<std::string> SelfTest() override {
@@ -348,6 +349,9 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 
 std::unique_ptr<GpuUnion> FakeDevice::BeginUnion(const OverlayNet &, Parallel &) {
 	return nullptr;
+}
+std::unique_ptr<GpuSearch> FakeDevice::NewSearch(const std::shared_ptr<GpuBuild> &, uint32_t, double) {
+	throw GpuError("not in a join");
 }
 std::unique_ptr<GpuScalarBatch> FakeDevice::NewScalarBatch(const ScalarTask &) {
 	throw GpuError("not in a join");

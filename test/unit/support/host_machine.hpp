@@ -104,6 +104,8 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(segment_intersection, strip_counts),
 	    VIBE_KERNEL(segment_intersection, strip_entries),
 	    VIBE_KERNEL(segment_intersection, union_boundary),
+	    VIBE_KERNEL(shape_neighbours, knn_of_points),
+	    VIBE_KERNEL(shape_neighbours, knn_of_shapes),
 	    VIBE_KERNEL(spatial_query, box_pairs),
 	    VIBE_KERNEL(spatial_query, keep_pairs),
 	    VIBE_KERNEL(spatial_query, tree_pairs),

@@ -67,6 +67,9 @@ namespace segment_distance_unit {
 namespace segment_intersection_unit {
 #include "kernels/segment_intersection.cu"
 }
+namespace shape_neighbours_unit {
+#include "kernels/shape_neighbours.cu"
+}
 namespace spatial_query_unit {
 #include "kernels/spatial_query.cu"
 }

@@ -139,33 +139,11 @@ struct BuildKey;
 class GpuBuild;
 class GpuTile;
 class GpuScalarBatch;
+class GpuSearch;
 class GpuUnion;
 struct JoinCondition;
 struct OverlayNet;
 struct ScalarTask;
-
-//! The neighbours of many points. Neighbour n of point i is at [n * count + i].
-struct PackedNeighbours {
-	size_t count = 0;
-	//! How many each point has
-	UninitializedVector<uint32_t> found;
-	UninitializedVector<uint32_t> rows;
-	UninitializedVector<double> distances;
-};
-
-//! A packed tree of points on the device. Any thread may search at any time.
-class GpuPoints {
-public:
-	virtual ~GpuPoints() = default;
-
-	//! A thread of the device keeps its list in its own part of the result
-	static constexpr uint32_t MAX_K = 32;
-
-	//! Finds the first k neighbours (at most MAX_K) by (distance, row), none farther away than `most`, as vibe::FindNearestPoints()
-	//! does. Adds to the times. Throws GpuError.
-	virtual void Find(const vibe::Vec2 *points, size_t count, uint32_t k, double most, PackedNeighbours &neighbours,
-	                  GpuTimes &times) = 0;
-};
 
 //! Any thread may call any of it at any time
 class GpuEngine {
@@ -204,10 +182,9 @@ public:
 	//! Throws GpuError, also for a condition that the device cannot evaluate
 	virtual std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build,
 	                                         const JoinCondition &condition) = 0;
-	//! Uploads a tree of points: the parts of a BoxTree, and the points as vibe::FindNearestPoints() takes them. Throws GpuError.
-	virtual std::unique_ptr<GpuPoints> KnnPoints(const float *nodes, const UninitializedVector<uint32_t> &ids,
-	                                             const UninitializedVector<double> &leaves, Parallel &parallel,
-	                                             GpuTimes &times) = 0;
+	//! A search for the first k neighbours (engine/gpu/interface/neighbours.hpp) among the rows of a build side that has its tree. Throws
+	//! GpuError.
+	virtual std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) = 0;
 
 	//! A function of one geometry or two, row by row (engine/gpu/interface/scalar.hpp). Throws GpuError.
 	virtual std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) = 0;

@@ -130,6 +130,28 @@ void WkbLayout::MakeGroups(Parallel &parallel) {
 	});
 }
 
+void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
+                   const std::function<void(uint32_t row, PackedShapes &packed)> &pack, Parallel &parallel) {
+	constexpr size_t ROWS_PER_PIECE = 64;
+	//! A round of pieces ends with the row that brings it to this size
+	constexpr size_t BYTES_PER_ROUND = WkbLayout::GROUP_BYTES;
+	auto &left = upload.LeftRows();
+	for (size_t begin = 0, end = 0; begin < left.size(); begin = end) {
+		size_t bytes = 0;
+		while (end < left.size() && bytes < BYTES_PER_ROUND) {
+			bytes += rows[left[end++]].size;
+		}
+		std::vector<PackedShapes> pieces((end - begin + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+		parallel.For(pieces.size(), [&](size_t piece) {
+			const size_t first = begin + piece * ROWS_PER_PIECE;
+			for (size_t i = first; i < std::min(end, first + ROWS_PER_PIECE); i++) {
+				pack(left[i], pieces[piece]);
+			}
+		});
+		upload.AddShapes(pieces, parallel);
+	}
+}
+
 void ShapeRows::Clear(Memory memory_p) {
 	memory = std::move(memory_p);
 	if (memory) {

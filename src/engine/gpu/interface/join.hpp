@@ -169,7 +169,7 @@ public:
 struct GpuRows {
 	//! Null if the device builds it over the boxes
 	const BoxTree *tree = nullptr;
-	//! The items of the tree: rows, then the geometry parts of rows that have several
+	//! The items of the tree: rows, then the geometry parts of rows that have several. Null if nobody asks for the boxes of a tree.
 	const UninitializedVector<vibe::Box> *boxes = nullptr;
 	const std::vector<uint32_t> *part_row = nullptr;
 	size_t count = 0;
@@ -180,6 +180,9 @@ struct GpuRows {
 	const WkbLayout *layout = nullptr;
 	//! What each row adds to the limit of a distance, or null
 	const double *limits = nullptr;
+	//! For a search for neighbours, where all rows are points: those in the order of the tree, as vibe::FindNearestPoints() takes
+	//! them, instead of `points`
+	const UninitializedVector<double> *leaves = nullptr;
 };
 
 //! The rows of a build side on their way to the device. Others who bring rows wait until this one is finished or gone.
@@ -191,9 +194,15 @@ public:
 	virtual const std::vector<uint32_t> &LeftRows() const = 0;
 	//! The shapes of the next rows among them. Throws GpuError.
 	virtual void AddShapes(const std::vector<PackedShapes> &pieces, Parallel &parallel) = 0;
+	//! What was sent so far
+	virtual uint64_t SentBytes() = 0;
 	//! Once all shapes have been added: tiles can use the rows. Throws GpuError.
 	virtual void Finish() = 0;
 };
+
+//! Adds the shapes of all rows that are left: `pack(row, packed)` makes one
+void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
+                   const std::function<void(uint32_t row, PackedShapes &packed)> &pack, Parallel &parallel);
 
 //! A build side on the device. Its parts are set once, by whoever needs them first.
 class GpuBuild {

@@ -34,6 +34,10 @@ public:
 	    : build(build), guard(std::move(guard)), machine(build.machines()), count(rows.count) {
 		build.PutTree(*machine, rows, parallel, tree_times);
 		build.limits = rows.limits ? build.Copy(*machine, rows.limits, rows.count, parallel) : nullptr;
+		if (rows.leaves) {
+			build.leaves = build.Copy(*machine, rows.leaves->data(), rows.leaves->size(), parallel);
+			return;
+		}
 		if (rows.points) {
 			build.side = vibe::SideView {nullptr, build.Copy(*machine, rows.points, rows.count, parallel)};
 			return;
@@ -50,6 +54,11 @@ public:
 	void AddShapes(const std::vector<PackedShapes> &pieces, Parallel &parallel) override {
 		machine->Use();
 		shapes->Add(pieces, parallel);
+	}
+
+	uint64_t SentBytes() override {
+		machine->AddBytes(sent);
+		return sent.bytes_to_device;
 	}
 
 	void Finish() override {
@@ -69,6 +78,7 @@ private:
 	std::unique_lock<std::mutex> guard;
 	const std::unique_ptr<Machine> machine;
 	const size_t count;
+	GpuTimes sent;
 	std::unique_ptr<BuildShapes> shapes;
 };
 
@@ -88,7 +98,7 @@ void MachineBuild::PutTree(Machine &machine, const GpuRows &rows, Parallel &para
 		tree.items = static_cast<uint32_t>(source.Count());
 		tree.nodes = Copy(machine, source.Nodes(), source.NodeCount() * vibe::NODE_FLOATS, parallel);
 		tree.ids = reinterpret_cast<const vibe::i32 *>(Copy(machine, source.Ids().data(), source.Count(), parallel));
-		tree.boxes = Copy(machine, rows.boxes->data(), rows.boxes->size(), parallel);
+		tree.boxes = rows.boxes ? Copy(machine, rows.boxes->data(), rows.boxes->size(), parallel) : nullptr;
 	} else {
 		const auto packed = PackTree(machine, rows.boxes->data(), rows.boxes->size(), parallel, tree_times);
 		tree.items = static_cast<uint32_t>(packed.items);

@@ -40,6 +40,8 @@ public:
 	bool has_points = false;
 	bool has_large = false;
 	const double *limits = nullptr;
+	//! GpuRows::leaves
+	const double *leaves = nullptr;
 	vibe::CellsView cells {};
 	std::atomic<size_t> row_count {0};
 

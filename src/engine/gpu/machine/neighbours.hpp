@@ -1,18 +1,18 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/machine/neighbours.hpp
 //
-// The nearest points: the kernel knn_points of point_distance.cu over the tree of engine/join/knn.cpp. Promise: what the CPU finds,
-// bit by bit.
+// Nearest neighbours: knn_points of point_distance.cu for points among points, and the kernels of shape_neighbours.cu for all others.
+// Copies and kernels of a tile are queued at once, and the host waits once. All memory stays for the next tile.
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "engine/gpu/machine/machine.hpp"
+#include "engine/gpu/interface/neighbours.hpp"
+#include "engine/gpu/machine/join.hpp"
 
 namespace vibespatial {
 
-//! Uploads a tree of points. `ready` is called before each search: it waits for the kernels, and adds to the times.
-std::unique_ptr<GpuPoints> MakePoints(MachineFactory machines, std::function<void(GpuTimes &)> ready,
-                                      const float *nodes, const UninitializedVector<uint32_t> &ids,
-                                      const UninitializedVector<double> &leaves, Parallel &parallel, GpuTimes &times);
+//! A search among the rows of a MachineBuild
+std::unique_ptr<GpuSearch> MakeSearch(std::unique_ptr<Machine> machine, const std::shared_ptr<MachineBuild> &build,
+                                      uint32_t k, double most);
 
 } // namespace vibespatial

@@ -110,7 +110,8 @@ void BuildUpload::PrepareRows() {
 		index.ExportRows(rows);
 		rows.layout = layout.get();
 		if (auto upload = device_build->BeginRows(rows, parallel, report.tree_times)) {
-			AddShapes(*upload, parallel);
+			AddLeftShapes(
+			    *upload, rows.wkb, [&](uint32_t row, PackedShapes &packed) { index.PackRow(row, packed); }, parallel);
 			upload->Finish();
 		}
 		layout.reset();
@@ -120,29 +121,6 @@ void BuildUpload::PrepareRows() {
 		note(report);
 		session.Engine().KeepBuild(key, device_build);
 	});
-}
-
-void BuildUpload::AddShapes(GpuRowUpload &upload, Parallel &parallel) {
-	constexpr size_t ROWS_PER_PIECE = 64;
-	//! A round of pieces ends with the row that brings it to this size
-	constexpr size_t BYTES_PER_ROUND = WkbLayout::GROUP_BYTES;
-	auto &left = upload.LeftRows();
-	GpuRows rows;
-	index.ExportRows(rows);
-	for (size_t begin = 0, end = 0; begin < left.size(); begin = end) {
-		size_t bytes = 0;
-		while (end < left.size() && bytes < BYTES_PER_ROUND) {
-			bytes += rows.wkb[left[end++]].size;
-		}
-		std::vector<PackedShapes> pieces((end - begin + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
-		parallel.For(pieces.size(), [&](size_t piece) {
-			const size_t first = begin + piece * ROWS_PER_PIECE;
-			for (size_t i = first; i < std::min(end, first + ROWS_PER_PIECE); i++) {
-				index.PackRow(left[i], pieces[piece]);
-			}
-		});
-		upload.AddShapes(pieces, parallel);
-	}
 }
 
 std::unique_ptr<GpuTile> BuildUpload::NewTile() {

@@ -27,8 +27,6 @@ private:
 	//! Finds or creates the build side on the device
 	void Prepare();
 	BuildKey HashContent(const GpuRows &rows, Parallel &parallel);
-	//! Makes the shapes of the rows that the device does not read
-	void AddShapes(GpuRowUpload &upload, Parallel &parallel);
 
 	JoinSession &session;
 	JoinIndex &index;

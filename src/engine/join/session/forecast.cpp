@@ -52,6 +52,22 @@ std::vector<double> JoinSample(JoinHost &host, JoinIndex &index, const JoinInput
 	return all_valid ? spent : std::vector<double>();
 }
 
+//! Few rows are much larger than the others. One of them says little about all.
+double MeanWithoutLargest(std::vector<double> &spent) {
+	std::sort(spent.begin(), spent.end());
+	const size_t kept = std::max<size_t>(1, spent.size() - spent.size() / join_tuning::FORECAST_DROPPED_PART);
+	double sum = 0;
+	for (size_t i = 0; i < kept; i++) {
+		sum += spent[i];
+	}
+	return sum / static_cast<double>(kept);
+}
+
+//! From when on a device pays, that is sent so many bytes
+double DevicePaysFrom(double bytes) {
+	return join_tuning::DEVICE_MS + bytes / join_tuning::DEVICE_BYTES_PER_MS;
+}
+
 } // namespace
 
 bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, const ForecastInput &input,
@@ -66,18 +82,37 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 	if (spent.empty()) {
 		return false;
 	}
-	// Few rows are much larger than the others. One of them says little about all.
-	std::sort(spent.begin(), spent.end());
-	const size_t kept = std::max<size_t>(1, spent.size() - spent.size() / FORECAST_DROPPED_PART);
-	double sum = 0;
-	for (size_t i = 0; i < kept; i++) {
-		sum += spent[i];
-	}
 	const auto rows = static_cast<double>(input.probe_rows);
 	const double row_bytes = static_cast<double>(first_rows.bytes) / static_cast<double>(first_rows.count);
-	forecast.cpu_ms = sum / static_cast<double>(kept) * rows / static_cast<double>(host.Threads());
-	forecast.gpu_from_ms =
-	    DEVICE_MS + (rows * row_bytes + static_cast<double>(input.build_bytes)) / DEVICE_BYTES_PER_MS;
+	forecast.cpu_ms = MeanWithoutLargest(spent) * rows / static_cast<double>(host.Threads());
+	forecast.gpu_from_ms = DevicePaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes));
+	return true;
+}
+
+bool ForecastNeighbours(KnnSearch &search, const KnnIndex &index, const std::vector<JoinRow> &first_rows,
+                        uint64_t left_rows, size_t threads, Forecast &forecast) {
+	std::vector<double> spent;
+	size_t bytes = 0;
+	const size_t samples = std::min(join_tuning::FORECAST_ROWS, first_rows.size());
+	const auto begin = Clock::now();
+	for (size_t i = 0; i < samples && (i == 0 || MillisecondsSince(begin) < join_tuning::FORECAST_MS); i++) {
+		const auto &row = first_rows[(2 * i + 1) * first_rows.size() / (2 * samples)];
+		const auto row_begin = Clock::now();
+		try {
+			search.Find(row);
+		} catch (const GeometryError &) {
+			return false;
+		}
+		spent.push_back(MillisecondsSince(row_begin));
+		bytes += row.size;
+	}
+	if (spent.empty()) {
+		return false;
+	}
+	const auto rows = static_cast<double>(left_rows);
+	const double row_bytes = static_cast<double>(bytes) / static_cast<double>(spent.size());
+	forecast.cpu_ms = MeanWithoutLargest(spent) * rows / static_cast<double>(threads);
+	forecast.gpu_from_ms = DevicePaysFrom(rows * row_bytes + static_cast<double>(index.DeviceBytes()));
 	return true;
 }
 

@@ -1,12 +1,13 @@
 //===----------------------------------------------------------------------===//
 // engine/join/session/forecast.hpp
 //
-// How long the CPU would take for a join: some of its first rows are joined, and their pairs are dropped.
+// How long the CPU would take for a join, or a search for neighbours: it is done for some of the first rows, and the result dropped.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/dispatch/dispatch.hpp"
 #include "engine/join/index.hpp"
+#include "engine/join/knn.hpp"
 #include "engine/join/session/host.hpp"
 
 namespace vibespatial {
@@ -23,5 +24,10 @@ struct ForecastInput {
 //! invalid: the join will find out. The threads of the host that are free join rows of the sample, too.
 bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, const ForecastInput &input,
                   Forecast &forecast);
+
+//! The same for a search for neighbours: some of the first rows of the left side are searched for. False where there are none, or one of
+//! them is invalid.
+bool ForecastNeighbours(KnnSearch &search, const KnnIndex &index, const std::vector<JoinRow> &first_rows,
+                        uint64_t left_rows, size_t threads, Forecast &forecast);
 
 } // namespace vibespatial
