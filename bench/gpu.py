@@ -49,6 +49,7 @@ BUS, DEVICE = 55e9, 4.8e12  # bytes a second: measured to the device, and of an 
 PEERS = ("sedona", "spatial")
 LOG = "* EXCLUDE (time, query)"  # Python has no time zones of its own
 CIRCLES = {"circles": 1.0, "dense": 3.9}  # how wide: the first seldom meet, the others overlap ten more each
+BUILDINGS = "buildings"  # small boxes, wherever the points are
 LAYERS = ("provinces", "counties", "rivers", "shores", "cities")
 REAL = (*LAYERS, "shore")
 LAYER_PREDICATES = ("ST_Intersects", "ST_Touches", "ST_Crosses", "ST_Overlaps", "ST_Within", "ST_Contains", "ST_CoveredBy", "ST_Equals",
@@ -111,6 +112,10 @@ def cases(points):
     yield Case("rivers", "provinces", "ST_Intersects", "count", 30_516, True, usual)
     yield Case(million, table(MILLION, "others"), "ST_DWithin(l.geom, r.geom, 0.05)", "count", 121_161, True, usual)
     yield Case(million, "cities", "ST_KNN(l.geom, r.geom, 5, false)", "kNN", None, False, usual)
+    buildings = table(20_000, BUILDINGS)
+    yield Case(some, buildings, "ST_KNN(l.geom, r.geom, 5, false)", "kNN", None, False, usual)
+    yield Case(table(100_000), buildings, "ST_KNN(l.geom, r.geom, 100, false)", "kNN", None, False, usual)
+    yield Case(table(100_000, "circles"), buildings, "ST_KNN(l.geom, r.geom, 5, false)", "kNN", None, False, usual)
     yield Case(some, "shore", "ST_Within", "count", 492_740, False, usual)
     yield Case(some, "provinces", "ST_Within", "count", 1_651_410, True, {"spatial": 500})
     for name, bar in (("counties", None), (table(100_000, "circles"), {"cpu": 3}), (table(100_000, "dense"), {"cpu": 3})):
@@ -149,7 +154,7 @@ class Tables:
             duck.execute(f"COPY ({made_points(rows)}) TO '{self.folder}/points.parquet' (FORMAT parquet, ROW_GROUP_SIZE 122880)")
 
     def has(self, name):
-        return name.startswith(("points_", "others_", *CIRCLES)) or (self.data / f"{name}.parquet").exists()
+        return name.startswith(("points_", "others_", BUILDINGS, *CIRCLES)) or (self.data / f"{name}.parquet").exists()
 
     def source(self, name):
         """(file, columns, condition) of one table."""
@@ -162,6 +167,9 @@ class Tables:
             # Over Europe, as those of overlay.py
             radius = f"{CIRCLES[kind]} * (0.01 + 0.04 * (hash(id + 7) % 1000) / 1000)"
             geometry = f"ST_Buffer(ST_Point((x + 180) / 360 * 50 - 10, (y + 90) / 180 * 35 + 35), {radius})"
+            return self.folder / "points.parquet", f"id, {geometry} AS geom", f"id < {count}"
+        if kind == BUILDINGS:
+            geometry = "ST_Envelope(ST_Buffer(ST_Point(x, y), 0.001 + 0.004 * (hash(id + 7) % 1000) / 1000))"
             return self.folder / "points.parquet", f"id, {geometry} AS geom", f"id < {count}"
         first = count if kind == "others" else 0
         return self.folder / "points.parquet", "id, ST_Point(x, y) AS geom", f"id >= {first} AND id < {first + count}"
@@ -441,7 +449,8 @@ class Run:
 
 def knn(engine, case):
     """Our way to ask for neighbours, or None where this build has none."""
-    call = f"vibe_knn('{case.left}', '{case.right}', 5)"
+    k = re.search(r", (\d+), false\)", case.function).group(1)
+    call = f"vibe_knn('{case.left}', '{case.right}', {k})"
     try:
         columns = engine.ask("rows", f"DESCRIBE FROM {call}")
     except Failed:
