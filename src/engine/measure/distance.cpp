@@ -16,6 +16,8 @@ struct PointToParts {
 	double best = vibe::Infinity();
 	bool inside = false; // in a polygon, or on an edge
 	bool refused = false;
+	//! In the interior of a polygon that has ended
+	bool in_polygon = false;
 	// The part in hand
 	vibe::Family family = vibe::FAMILY_POINT;
 	vibe::RayCounter ray;
@@ -28,7 +30,12 @@ struct PointToParts {
 		family = next;
 	}
 	void EndPart() {
-		inside = inside || ray.odd;
+		if (ray.odd) {
+			// Polygons that overlap: what that means is decided in one place, by the shape
+			refused = refused || in_polygon;
+			in_polygon = true;
+			inside = true;
+		}
 		ray.odd = false;
 	}
 

@@ -61,6 +61,22 @@ void PackedShapes::AddUnknown(const vibe::Box &box) {
 	AddBare(box, vibe::DIMENSION_UNKNOWN);
 }
 
+std::vector<size_t> PackedShapes::CutPieces(size_t begin, size_t end,
+                                            const std::function<size_t(size_t row)> &bytes_of) {
+	constexpr size_t MAX_ROWS = 128, ENOUGH_BYTES = 128 << 10;
+	std::vector<size_t> cuts;
+	size_t bytes = 0;
+	for (size_t row = begin; row < end; row++) {
+		if (row == begin || row - cuts.back() == MAX_ROWS || bytes >= ENOUGH_BYTES) {
+			cuts.push_back(row);
+			bytes = 0;
+		}
+		bytes += bytes_of(row);
+	}
+	cuts.push_back(end);
+	return cuts;
+}
+
 vibe::ShapeView PackedShapes::At(vibe::ShapeView view, const uint8_t *base) {
 	auto move = [&](auto *&pointer) {
 		using Pointer = std::remove_reference_t<decltype(pointer)>;
@@ -132,7 +148,6 @@ void WkbLayout::MakeGroups(Parallel &parallel) {
 
 void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
                    const std::function<void(uint32_t row, PackedShapes &packed)> &pack, Parallel &parallel) {
-	constexpr size_t ROWS_PER_PIECE = 64;
 	//! A round of pieces ends with the row that brings it to this size
 	constexpr size_t BYTES_PER_ROUND = WkbLayout::GROUP_BYTES;
 	auto &left = upload.LeftRows();
@@ -141,10 +156,10 @@ void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
 		while (end < left.size() && bytes < BYTES_PER_ROUND) {
 			bytes += rows[left[end++]].size;
 		}
-		std::vector<PackedShapes> pieces((end - begin + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE);
+		const auto cuts = PackedShapes::CutPieces(begin, end, [&](size_t i) { return rows[left[i]].size; });
+		std::vector<PackedShapes> pieces(cuts.size() - 1);
 		parallel.For(pieces.size(), [&](size_t piece) {
-			const size_t first = begin + piece * ROWS_PER_PIECE;
-			for (size_t i = first; i < std::min(end, first + ROWS_PER_PIECE); i++) {
+			for (size_t i = cuts[piece]; i < cuts[piece + 1]; i++) {
 				pack(left[i], pieces[piece]);
 			}
 		});

@@ -37,6 +37,9 @@ struct PackedShapes {
 		bytes.clear();
 		views.clear();
 	}
+	//! Divides rows [begin, end) into pieces for threads that pack them: where each begins, and the end. Tables are often sorted by size, so a
+	//! piece has a limit of rows and one of bytes.
+	static std::vector<size_t> CutPieces(size_t begin, size_t end, const std::function<size_t(size_t row)> &bytes_of);
 	//! The view if the bytes begin at `base`
 	static vibe::ShapeView At(vibe::ShapeView view, const uint8_t *base);
 

@@ -87,35 +87,25 @@ JoinRow TileRows::Read(size_t row, PointBytes &buffer) const {
 }
 
 void TileRows::PackShapes(const JoinSession &session, const JoinIndex &index) {
-	constexpr size_t ROWS_PER_PIECE = 128;
-	//! Tables are often sorted by size: a piece of the largest rows would keep one thread busy when all others are done
-	constexpr size_t BYTES_PER_PIECE = 128 << 10;
 	//! With fewer bytes one thread is done before another could help
 	constexpr size_t BYTES_TO_SHARE = 256 << 10;
 	auto &packed_rows = shapes.PackedRows();
 	if (packed_rows.empty()) {
 		return;
 	}
-	std::vector<size_t> piece_begin;
-	size_t piece_bytes = 0;
-	for (size_t i = 0; i < packed_rows.size(); i++) {
-		if (i == 0 || i - piece_begin.back() == ROWS_PER_PIECE || piece_bytes >= BYTES_PER_PIECE) {
-			piece_begin.push_back(i);
-			piece_bytes = 0;
-		}
+	const auto cuts = PackedShapes::CutPieces(0, packed_rows.size(), [&](size_t i) {
 		PointBytes unused;
-		piece_bytes += Read(packed_rows[i], unused).size;
-	}
-	piece_begin.push_back(packed_rows.size());
+		return Read(packed_rows[i], unused).size;
+	});
 	auto &pieces = shapes.packed;
 	pieces.clear();
-	pieces.resize(piece_begin.size() - 1);
+	pieces.resize(cuts.size() - 1);
 	std::vector<std::vector<uint32_t>> for_cpu(pieces.size());
 	auto pack_some = [&](Parallel &parallel) {
 		parallel.For(pieces.size(), [&](size_t step) {
 			GeometryBatch batch;
 			Shape shape;
-			for (size_t i = piece_begin[step]; i < piece_begin[step + 1]; i++) {
+			for (size_t i = cuts[step]; i < cuts[step + 1]; i++) {
 				PackShape(session, index, packed_rows[i], pieces[step], batch, shape, for_cpu[step]);
 			}
 		});
