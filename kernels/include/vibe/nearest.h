@@ -314,7 +314,7 @@ struct ItemSearch {
 //! Fills the list with rows of any kind; how many there are, or NEAREST_OPEN
 template <class QUERY>
 VIBE_HD u32 FindNearestItems(const NearestItems &items, const NodeLevels &levels, const Box &box, const QUERY &query,
-                              NearestList &list) {
+                             NearestList &list) {
 	ItemSearch<QUERY> search {items, query, list, false};
 	VisitNearest<true>(items.tree.nodes, levels, items.tree.items, NodeBox::Of(box), ReachOf(list.Reach()), search);
 	list.Sort();
