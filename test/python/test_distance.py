@@ -164,3 +164,39 @@ def test_dwithin_of_a_constant_is_its_distance(con, constant):
             wrong = con.execute(f"SELECT count(*), count(*) FILTER ({call}) FROM d WHERE {call} IS DISTINCT FROM (d <= {limit} AND {not empty})").fetchone()
             assert wrong == (0, 0), call
     assert con.execute("SELECT count(*) FROM d").fetchone()[0] > 4000
+
+
+def random_constant(rng, scale, mixed):
+    """A point, line or polygon with coordinates of a scale, or each of a scale of its own"""
+    def number():
+        return float(rng.uniform(-1, 1) * (10.0 ** rng.integers(-300, 145) if mixed else scale))
+
+    count = rng.choice([1, 2, 3])
+    if count == 1:
+        return f"POINT ({number()!r} {number()!r})"
+    if count == 2:
+        return f"LINESTRING ({number()!r} {number()!r}, {number()!r} {number()!r}, {number()!r} {number()!r})"
+    x, y, w, h = number(), number(), abs(number()), abs(number())
+    return f"POLYGON (({x!r} {y!r}, {x + w!r} {y!r}, {x + w!r} {y + h!r}, {x!r} {y + h!r}, {x!r} {y!r}))"
+
+
+@pytest.mark.parametrize("exponent", [-300, -200, -150, -130, -101, -100, -99, -50, 0, 50, 99, 100, 101, 140, 150, 200, 300, None])
+def test_dwithin_its_distance_of_any_size(con, exponent):
+    """A pair is within its own distance, where points are held against the box of a constant first: also where squares under- or overflow"""
+    rng = np.random.default_rng(1000 + (exponent or 0))
+    scale = 10.0 ** (exponent or 0)
+    con.execute("CREATE TABLE p (g GEOMETRY)")
+    numbers = rng.uniform(-1, 1, (400, 2)) * (10.0 ** rng.integers(-300, 145, (400, 2)) if exponent is None else scale * rng.choice([1e-7, 1, 3], (400, 2)))
+    con.executemany("INSERT INTO p VALUES (?)", [(f"POINT ({float(x)!r} {float(y)!r})",) for x, y in numbers])
+    far = 0
+    for _ in range(25):
+        constant = f"'{random_constant(rng, scale, exponent is None)}'::GEOMETRY"
+        con.execute(f"CREATE OR REPLACE TABLE d AS SELECT g, ST_Distance(g, {constant}) AS d FROM p")
+        for first, second in (("g", constant), (constant, "g")):
+            wrong = con.execute(f"SELECT ST_AsText(g), d FROM d WHERE NOT ST_DWithin({first}, {second}, d)").fetchall()
+            assert not wrong, (constant, wrong[:3])
+            # well below it is none, unless that is 0 too
+            below = con.execute(f"SELECT count(*), count(*) FILTER (ST_DWithin({first}, {second}, d / 4)) FROM d WHERE d / 4 > 0 AND d < 'inf'::DOUBLE").fetchone()
+            assert below[1] == 0, constant
+            far += below[0]
+    assert far > 5000

@@ -170,17 +170,27 @@ struct ST_Distance {
 };
 
 struct ST_DWithin {
-	//! A point that is farther from the box of a constant than the limit, by more than distances are rounded
+	//! A point that is farther from the box of a constant than the limit, so that the distance need not be computed. Never true
+	//! where ST_Distance would come to the limit or less:
+	//!  1. A gap is one difference of doubles, rounded once: the true one is at least (1 - 2^-53) of it.
+	//!  2. The constant lies in its box, so its true distance is at least the true gap, which is above 1e-101 by (1) and LEAST. With
+	//!     coordinates up to FARTHEST it is below 3e100. vibe/distance.h promises a relative error of 1e-12 in that range.
+	//!  3. So the computed distance is above (1 - 1e-12) (1 - 2^-53) reach, and reach is (1 + 1e-9) limit with two roundings.
+	//! Outside of these ranges a distance may have lost digits, and the box says nothing. NaN compares false.
 	static bool IsBeyond(GeometryArgument &points, const string_t &geom, GeometryArgument &constant, double limit) {
-		constexpr double ROUNDING = 1e-12;
+		constexpr double MARGIN = 1e-9;
+		constexpr double LEAST = 1e-100;
+		constexpr double FARTHEST = 1e100;
 		vibe::Vec2 point;
 		if (!constant.IsConstant() || points.IsConstant() || !points.GetPoint(geom, point)) {
 			return false;
 		}
 		auto &box = constant.GetPrepared()->View().box;
-		const double reach = limit + limit * ROUNDING;
-		return point.x - box.max_x > reach || box.min_x - point.x > reach || point.y - box.max_y > reach ||
-		       box.min_y - point.y > reach;
+		const double reach = MaxValue(limit + limit * MARGIN, LEAST);
+		const auto is_beyond = point.x - box.max_x > reach || box.min_x - point.x > reach ||
+		                       point.y - box.max_y > reach || box.min_y - point.y > reach;
+		return is_beyond && box.min_x >= -FARTHEST && box.min_y >= -FARTHEST && box.max_x <= FARTHEST &&
+		       box.max_y <= FARTHEST && std::fabs(point.x) <= FARTHEST && std::fabs(point.y) <= FARTHEST;
 	}
 
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
