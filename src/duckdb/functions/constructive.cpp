@@ -81,11 +81,38 @@ struct ST_Multi {
 // New geometries
 //===----------------------------------------------------------------------===//
 struct ST_Boundary {
+	//! Copies rings
+	static string_t EmitRings(Vector &result, const string_t &wkb,
+	                          const vibespatial::CountedVector<vibespatial::WkbVertices> &rings) {
+		const auto header = vibespatial::ReadWkbHeader(WkbData(wkb), wkb.GetSize());
+		const bool single = header.type == vibespatial::GeometryType::POLYGON && rings.size() == 1;
+		idx_t size = single ? 0 : WKB_HEADER_SIZE + WKB_COUNT_SIZE;
+		for (auto &ring : rings) {
+			size += WKB_HEADER_SIZE + WKB_COUNT_SIZE + ring.count * ring.stride;
+		}
+		RequireValueSize(size);
+		return EmitWkb(result, size, [&](WkbOutput out) {
+			if (!single) {
+				out.Header(vibespatial::GeometryType::MULTILINESTRING, header.vertex_type);
+				out.Count(UnsafeNumericCast<uint32_t>(rings.size()));
+			}
+			for (auto &ring : rings) {
+				out.Header(vibespatial::GeometryType::LINESTRING, header.vertex_type);
+				out.Count(ring.count);
+				out.Bytes(ring.coords, ring.count * ring.stride);
+			}
+		});
+	}
+
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		vibespatial::CountedVector<vibespatial::WkbVertices> rings;
 		vibespatial::GeometryBatch input;
 		vibespatial::GeometryBatch output;
 		ExecuteOrNull<string_t, string_t>(args.data[0], result, args.size(),
 		                                  [&](const string_t &wkb) -> std::optional<string_t> {
+			                                  if (vibespatial::TryBoundaryRings(Slice(wkb), rings)) {
+				                                  return EmitRings(result, wkb, rings);
+			                                  }
 			                                  input.Clear();
 			                                  output.Clear();
 			                                  vibespatial::ReadWkb(WkbData(wkb), wkb.GetSize(), input);

@@ -109,7 +109,49 @@ private:
 	GeometryBatch &out;
 };
 
+//! v - v is 0 for a finite v and NaN for all others
+bool IsFinite(const WkbVertices &ring) {
+	double sum = 0;
+	for (uint32_t i = 0; i < ring.count; i++) {
+		const auto at = ring.coords + i * ring.stride;
+		const auto x = LoadDouble(at), y = LoadDouble(at + sizeof(double));
+		sum += (x - x) + (y - y);
+	}
+	return sum == 0;
+}
+
+//! Closed in X and Y, whatever the others are
+bool IsRing(const WkbVertices &ring) {
+	const auto last = ring.coords + (ring.count - 1) * ring.stride;
+	return ring.count >= 4 && LoadDouble(ring.coords) == LoadDouble(last) &&
+	       LoadDouble(ring.coords + sizeof(double)) == LoadDouble(last + sizeof(double)) && IsFinite(ring);
+}
+
+struct RingFinder {
+	CountedVector<WkbVertices> &rings;
+	bool usable;
+
+	void Part(vibe::Family) {
+	}
+	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
+		const WkbVertices ring {count, coords, stride};
+		usable = usable && count > 0 && IsRing(ring);
+		rings.push_back(ring);
+	}
+};
+
 } // namespace
+
+bool TryBoundaryRings(WkbSlice geometry, CountedVector<WkbVertices> &rings) {
+	rings.clear();
+	const auto type = ReadWkbHeader(geometry.data, geometry.size).type;
+	if (type != GeometryType::POLYGON && type != GeometryType::MULTIPOLYGON) {
+		return false;
+	}
+	RingFinder finder {rings, true};
+	VisitWkb(geometry.data, geometry.size, finder);
+	return finder.usable && !rings.empty();
+}
 
 void Boundary(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
 	if (batch.type[row] != GeometryType::GEOMETRYCOLLECTION) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "geometry/geometry_batch.hpp"
+#include "geometry/wkb_edit.hpp"
 
 namespace vibespatial {
 
@@ -21,5 +22,9 @@ namespace vibespatial {
 //! Z and M stay with their vertex; an EMPTY result is XY. Throws GeometryError when the row is not usable
 //! (geometry/checks.hpp).
 void Boundary(const GeometryBatch &batch, size_t row, GeometryBatch &out);
+
+//! The rings of a POLYGON or MULTIPOLYGON where they lie, which are its boundary: a line for a polygon of one ring, else a multi line.
+//! False for all other geometries, and where Boundary() finds an empty ring or something wrong.
+bool TryBoundaryRings(WkbSlice geometry, CountedVector<WkbVertices> &rings);
 
 } // namespace vibespatial
