@@ -364,3 +364,102 @@ def test_functions_of_spatial_are_left_alone(connect, spatial_path, extension, f
         assert "vibe_buffer_intersects" in plan(con, "SELECT vibe_intersects(vibe_buffer(g, i), g) FROM t")
         both(con, "SELECT a.i, b.i FROM t a JOIN t b ON vibe_intersects(vibe_buffer(a.g, 1.5), b.g)",
              "VIBE_SPATIAL_JOIN", "vibe_dwithin")
+
+
+GEOMETRIES = ["POINT (1 2)", "POINT (3 4)", "POINT (-0.0 0)", "POINT EMPTY", None, "LINESTRING (0 0, 1 1)", "LINESTRING EMPTY",
+              "POINT Z (7 8 9)", "POINT M (1 2 3)", "POINT ZM (1 2 3 4)", "POINT Z EMPTY", "MULTIPOINT (5 6, 7 7)",
+              "POLYGON ((0 0, 4 0, 4 4, 0 0))", "POLYGON Z ((0 0 1, 4 0 2, 4 4 3, 0 0 1))", "GEOMETRYCOLLECTION (POINT (9 9), LINESTRING (1 0, 2 5))"]
+
+
+def groups_of_geometries(con, seed, rows=4000):
+    """g (id, k, g): groups of points alone, of a few kinds, and of all kinds"""
+    rng = random.Random(seed)
+    con.execute("CREATE TABLE texts (id INTEGER, k INTEGER, w VARCHAR)")
+    choices = [GEOMETRIES[:2], GEOMETRIES[:5], [None], ["POINT EMPTY", None], GEOMETRIES]
+    kinds = [rng.choice(choices) for _ in range(300)]
+    groups = [rng.randrange(300) for _ in range(rows)]
+    texts = [f"POINT ({rng.uniform(-9, 9)} {rng.uniform(-9, 9)})" if rng.random() < 0.3 and kinds[k][0] else rng.choice(kinds[k]) for k in groups]
+    con.executemany("INSERT INTO texts VALUES (?, ?, ?)", list(zip(range(rows), groups, texts)))
+    con.execute("CREATE TABLE g AS SELECT id, k, w::GEOMETRY AS g FROM texts ORDER BY id")
+
+
+COLLECTED = ["ST_AsWKB(ST_Collect({}))::BLOB", "ST_AsText(ST_ConvexHull(ST_Collect({})))", "ST_Area(ST_ConvexHull(ST_Collect({})))",
+             "ST_Extent(ST_Collect({}))::VARCHAR", "ST_AsText(ST_Envelope(ST_Collect({})))", "ST_XMin(ST_Collect({})) + ST_ZMax(ST_Collect({}))",
+             "ST_NPoints(vibe_collect({}))", "CASE WHEN ST_IsEmpty(ST_Collect({})) THEN 1 ELSE 2 END"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_collected_lists(con, seed):
+    """The order of a list is that of the rows, so one thread: with more, both plans may give any"""
+    con.execute("SET threads = 1")
+    groups_of_geometries(con, seed)
+    for number, collected in enumerate(COLLECTED):
+        for aggregate in ("list(g)", "array_agg(g)", "list(g) FILTER (WHERE id % 3 = 0)", "array_agg(g) FILTER (WHERE g IS NOT NULL)")[number % 2::2]:
+            call = collected.replace("{}", aggregate)
+            both(con, f"SELECT k, {call}, count(*) FROM g GROUP BY k", "vibe_collect_list")
+            both(con, f"SELECT {call} FROM g", "vibe_collect_list")
+            both(con, f"SELECT {call} FROM g WHERE id < 0", "vibe_collect_list")
+            both(con, f"SELECT k % 7, {call} FROM g GROUP BY ROLLUP (k % 7) HAVING count(*) > 3 AND NOT ST_IsEmpty(ST_Collect({aggregate}))", "vibe_collect_list")
+    rows = both(con, "SELECT k, ST_AsText(ST_Collect(list(g))) FROM g GROUP BY k", "vibe_collect_list")
+    texts = [text for _, text in rows]
+    assert any(text.startswith("MULTIPOINT (") for text in texts) and any(text.startswith("GEOMETRYCOLLECTION ZM (") for text in texts)
+    assert "GEOMETRYCOLLECTION EMPTY" in texts and None not in texts
+
+
+def test_collected_lists_of_many_threads(con):
+    """What does not depend on the order of a list"""
+    con.execute("SET threads = 4")
+    con.execute("CREATE TABLE p AS SELECT i, hash(i) % 100000 AS k, ST_Point((hash(i) % 3600) / 10, (hash(i + 7) % 1800) / 10) AS g FROM range(500000) t(i)")
+    both(con, "SELECT k, ST_AsText(ST_ConvexHull(ST_Collect(array_agg(g)))), ST_NPoints(ST_Collect(array_agg(g))) FROM p GROUP BY k HAVING count(*) > 3", "vibe_collect_list")
+    both(con, "SELECT ST_AsText(ST_ConvexHull(ST_Collect(list(g)))), ST_NPoints(ST_Collect(list(g))) FROM p", "vibe_collect_list")
+
+
+@pytest.mark.parametrize("query", [
+    "SELECT ST_Collect(list(g ORDER BY id DESC)) FROM g GROUP BY k",
+    "SELECT ST_NPoints(ST_Collect(list(DISTINCT g))) FROM g GROUP BY k",
+    "SELECT ST_Collect(list(g)), len(list(g)) FROM g GROUP BY k",
+    "SELECT ST_Collect(list(g)[1:2]) FROM g GROUP BY k",
+    "SELECT ST_Collect(l), l FROM (SELECT list(g) AS l FROM g GROUP BY k)",
+    "SELECT len(list(g)) FROM g GROUP BY k",
+    "SELECT ST_Collect(list(ST_AsText(g))::GEOMETRY[]) FROM g GROUP BY k",
+])
+def test_lists_that_stay(con, query):
+    con.execute("SET threads = 1")
+    groups_of_geometries(con, 1)
+    both(con, query)
+    assert "vibe_collect_list" not in plan(con, query)
+
+
+def test_collected_lists_beside_others(con):
+    """Of several lists of a query those become collections that are nothing else"""
+    con.execute("SET threads = 1")
+    groups_of_geometries(con, 2)
+    con.execute("CREATE TABLE crs AS SELECT id, k, ST_SetCRS(g, 'EPSG:4326') AS g FROM g" if con.execute(
+        "SELECT count(*) FROM duckdb_functions() WHERE function_name = 'st_setcrs'").fetchone()[0] else "CREATE TABLE crs AS FROM g")
+    for table in ("g", "crs"):
+        query = f"SELECT ST_Collect(list(g)), len(list(g) FILTER (WHERE id > 9)), ST_Collect(list(ST_Centroid(g))) FROM {table} GROUP BY k"
+        both(con, query, "vibe_collect_list")
+        assert plan(con, query).count("vibe_collect_list") >= 2 and "list(" in plan(con, query).replace("vibe_collect_list(", "")
+    both(con, "WITH c AS MATERIALIZED (SELECT k, ST_Collect(list(g)) AS c FROM g GROUP BY k) SELECT a.k, a.c FROM c a JOIN c b USING (k)", "vibe_collect_list")
+    both(con, "SELECT k, (SELECT ST_AsText(ST_Collect(list(g))) FROM g b WHERE b.k = a.k) FROM g a")
+
+
+def test_length_of_two_points(con):
+    """The same bits as those of the line: of any size, NULL, EMPTY, with Z and M, and the same errors"""
+    rng = random.Random(5)
+    texts = [f"POINT ({rng.uniform(-1, 1) * 10.0 ** rng.randrange(-200, 200)!r} {rng.uniform(-1, 1) * 10.0 ** rng.randrange(-200, 200)!r})" for _ in range(300)]
+    texts += ["POINT (1 2)", "POINT (4 6)", None, "POINT Z (1 2 3)", "POINT M (4 6 9)", "POINT ZM (1 2 3 4)", "POINT (inf 2)", "POINT (-0.0 0.0)", "POINT (nan 2)"]
+    con.execute("CREATE TABLE points (g GEOMETRY)")
+    con.executemany("INSERT INTO points VALUES (?)", [(text,) for text in texts])
+    both(con, "SELECT ST_AsText(a.g), ST_AsText(b.g), hash(ST_Length(ST_MakeLine(a.g, b.g))), ST_Length(ST_MakeLine(a.g, b.g))::VARCHAR FROM points a, points b", "vibe_segment_length")
+    both(con, "SELECT ST_Length(ST_MakeLine('POINT EMPTY', 'POINT EMPTY')) FROM points")
+    both(con, "SELECT sum(ST_Length(ST_MakeLine(g, 'POINT (3 4)'))) FROM points WHERE ST_Length(ST_MakeLine(ST_Point(1, 1), g)) < 9", "vibe_segment_length")
+    assert "vibe_segment_length" not in plan(con, "SELECT ST_Length(ST_MakeLine([g, g])) FROM points")
+    for other in ("LINESTRING (0 0, 1 1)", "POINT EMPTY"):
+        messages = []
+        for mode in (rewritten, plain):
+            mode(con)
+            with pytest.raises(Exception) as error:
+                con.execute(f"SELECT ST_Length(ST_MakeLine(g, '{other}'::GEOMETRY)) FROM points").fetchall()
+            messages.append(str(error.value))
+        assert messages[0] == messages[1] and "ST_MakeLine" in messages[0]

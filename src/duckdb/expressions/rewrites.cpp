@@ -113,6 +113,9 @@ private:
 		if (name == "area" && arguments.size() == 1) {
 			return Area(*arguments[0]);
 		}
+		if (name == "length" && arguments.size() == 1) {
+			return Length(*arguments[0]);
+		}
 		if (name == "isempty" && arguments.size() == 1) {
 			return IsEmpty(*arguments[0]);
 		}
@@ -129,7 +132,7 @@ private:
 	}
 
 	//===------------------------------------------------------------------===//
-	// Overlays that need no geometry
+	// Measures that need no geometry
 	//===------------------------------------------------------------------===//
 	//! ST_Area(ST_Intersection(a, b)) -> vibe_intersection_area(a, b), and its kin
 	unique_ptr<Expression> Area(Expression &overlay) {
@@ -140,6 +143,15 @@ private:
 			}
 		}
 		return nullptr;
+	}
+
+	//! ST_Length(ST_MakeLine(a, b)) -> vibe_segment_length(a, b)
+	unique_ptr<Expression> Length(Expression &line) {
+		if (!IsCall(line, "makeline", 2)) {
+			return nullptr;
+		}
+		auto &arguments = Arguments(line);
+		return Bind("vibe_segment_length", std::move(arguments[0]), std::move(arguments[1]));
 	}
 
 	//! ST_IsEmpty(ST_Intersection(a, b)) -> NOT ST_Intersects(a, b)

@@ -5,11 +5,13 @@
 #include "duckdb/support/wkb_prefetch.hpp"
 #include "engine/measure/measure.hpp"
 #include "geometry/wkb_visit.hpp"
+#include "vibe/measure.h"
 
 namespace duckdb {
 
 namespace {
 
+using vibespatial::WkbSlice;
 using VibeType = vibespatial::GeometryType;
 
 //===----------------------------------------------------------------------===//
@@ -32,6 +34,42 @@ struct ST_Measure {
 		    .Category("measure")
 		    .Example(name + "('" + geometry + "'::GEOMETRY)", value)
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE, Execute, SqlFunction::Infallible)
+		    .Register(loader);
+	}
+};
+
+//! What rewrites make of ST_Length(ST_MakeLine(a, b))
+struct Vibe_SegmentLength {
+	static double Length(const string_t &start, const string_t &end) {
+		const WkbSlice ends[] = {Slice(start), Slice(end)};
+		if (vibespatial::IsPlainPoint(ends[0].data, ends[0].size) &&
+		    vibespatial::IsPlainPoint(ends[1].data, ends[1].size)) {
+			const auto a = ends[0].data + WKB_HEADER_SIZE, b = ends[1].data + WKB_HEADER_SIZE;
+			using vibespatial::LoadDouble;
+			return vibe::SegmentLength(LoadDouble(a), LoadDouble(a + sizeof(double)), LoadDouble(b),
+			                           LoadDouble(b + sizeof(double)));
+		}
+		const auto line = WithFunctionName("ST_MakeLine", [&]() { return vibespatial::MakeLine({ends[0], ends[1]}); });
+		return vibespatial::Length(const_data_ptr_cast(line.data()), line.size());
+	}
+
+	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
+		WkbPrefetch start_prefetch(args.data[0], args.size()), end_prefetch(args.data[1], args.size());
+		BinaryExecutor::Execute<string_t, string_t, double>(args.data[0], args.data[1], result, args.size(),
+		                                                    [&](const string_t &start, const string_t &end) {
+			                                                    start_prefetch.Next();
+			                                                    end_prefetch.Next();
+			                                                    return Length(start, end);
+		                                                    });
+	}
+
+	static void Register(ExtensionLoader &loader) {
+		SqlFunction("vibe_segment_length",
+		            "The same as ST_Length(ST_MakeLine(start, end)), without making the line of two points.")
+		    .Category("measure")
+		    .Example("vibe_segment_length(ST_Point(0, 0), ST_Point(3, 4))", "5.0")
+		    .Overload({{"start", LogicalType::GEOMETRY()}, {"end", LogicalType::GEOMETRY()}}, LogicalType::DOUBLE,
+		              Execute)
 		    .Register(loader);
 	}
 };
@@ -276,6 +314,7 @@ void RegisterMeasures(ExtensionLoader &loader) {
 	    loader, "ST_Perimeter",
 	    "The length of all rings of the polygons of a geometry, in X and Y; 0 when it has none.",
 	    "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))", "16.0");
+	Vibe_SegmentLength::Register(loader);
 	ST_Centroid::Register(loader);
 	ST_Envelope::Register(loader);
 	ST_Extent::Register(loader);

@@ -7,6 +7,7 @@
 #include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/planner_extension.hpp"
+#include "duckdb/planning/collect_lists.hpp"
 #include "duckdb/planning/view_filters.hpp"
 #include "duckdb/scalar_batch/logical.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
@@ -42,6 +43,7 @@ void RunBeforeDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator>
 	RewriteJoinConditions(input.context, input.optimizer.binder, plan, true);
 	if (GetRewrites(input.context)) {
 		RewriteExpressions(input.context, *plan);
+		CollectWithoutLists(input.context, *plan);
 	}
 	// A recursive CTE runs its plan many times
 	if (GetRewrites(input.context) && !join_rewrites::HasOperator(*plan, LogicalOperatorType::LOGICAL_RECURSIVE_CTE)) {
