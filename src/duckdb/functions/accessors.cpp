@@ -3,6 +3,7 @@
 #include "duckdb/support/register_once.hpp"
 #include "duckdb/support/types.hpp"
 #include "duckdb/support/wkb_output.hpp"
+#include "duckdb/support/wkb_prefetch.hpp"
 #include "geometry/wkb_visit.hpp"
 
 namespace duckdb {
@@ -250,11 +251,17 @@ struct ST_IsClosed {
 	};
 
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		UnaryExecutor::Execute<string_t, bool>(args.data[0], result, args.size(), [](const string_t &wkb) {
+		WkbPrefetch prefetch(args.data[0], args.size(), WkbPrefetch::HEAD_AND_TAIL);
+		UnaryExecutor::Execute<string_t, bool>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			prefetch.Next();
 			const auto type = Header(wkb).type;
 			if (type != VibeType::LINESTRING && type != VibeType::MULTILINESTRING) {
 				throw vibespatial::GeometryError(string("a LINESTRING or MULTILINESTRING is needed, not a ") +
 				                                 vibespatial::TypeName(type));
+			}
+			if (type == VibeType::LINESTRING) {
+				const auto vertices = vibespatial::LineVertices(Slice(wkb));
+				return vertices.count > 1 && vibespatial::IsClosed(vertices);
 			}
 			Walker walker;
 			vibespatial::WalkWkb(WkbData(wkb), wkb.GetSize(), walker);
@@ -308,8 +315,11 @@ std::optional<string_t> LineVertex(const string_t &wkb, int64_t index, Vector &r
 template <int64_t INDEX>
 struct ST_LineEnd {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
-		ExecuteOrNull<string_t, string_t>(args.data[0], result, args.size(),
-		                                  [&](const string_t &wkb) { return LineVertex(wkb, INDEX, result); });
+		WkbPrefetch prefetch(args.data[0], args.size(), INDEX > 0 ? WkbPrefetch::HEAD : WkbPrefetch::HEAD_AND_TAIL);
+		ExecuteOrNull<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &wkb) {
+			prefetch.Next();
+			return LineVertex(wkb, INDEX, result);
+		});
 	}
 
 	static void Register(ExtensionLoader &loader, const string &name, const string &end, const string &example) {

@@ -15,7 +15,10 @@ namespace duckdb {
 //! or have NULLs, where executors leave rows out.
 class WkbPrefetch {
 public:
-	WkbPrefetch(Vector &input, idx_t count_p) : count(0) {
+	//! What is needed of a row
+	enum Part { ALL, HEAD, HEAD_AND_TAIL };
+
+	WkbPrefetch(Vector &input, idx_t count_p, Part part = ALL) : part(part), count(0) {
 		if (input.GetVectorType() == VectorType::FLAT_VECTOR && FlatVector::Validity(input).CheckAllValid(count_p)) {
 			rows = FlatVector::GetData<string_t>(input);
 			count = count_p;
@@ -37,14 +40,18 @@ private:
 	static constexpr idx_t MOST = 1024;
 
 	//! Inlined by force: a function that only prefetches has no effect that g++ knows of, and it drops the call
-	__attribute__((always_inline)) static void Fetch(const string_t &wkb) {
+	__attribute__((always_inline)) void Fetch(const string_t &wkb) const {
 		const auto data = WkbData(wkb);
-		const auto size = MinValue<idx_t>(wkb.GetSize(), MOST);
+		const auto size = MinValue<idx_t>(wkb.GetSize(), part == ALL ? MOST : 1);
 		for (idx_t at = 0; at < size; at += LINE) {
 			__builtin_prefetch(data + at);
 		}
+		if (part == HEAD_AND_TAIL) {
+			__builtin_prefetch(data + wkb.GetSize() - 1);
+		}
 	}
 
+	const Part part;
 	const string_t *rows = nullptr;
 	idx_t count;
 	idx_t next = 0;
