@@ -399,7 +399,9 @@ def test_collected_lists(con, seed):
             both(con, f"SELECT k, {call}, count(*) FROM g GROUP BY k", "vibe_collect_list")
             both(con, f"SELECT {call} FROM g", "vibe_collect_list")
             both(con, f"SELECT {call} FROM g WHERE id < 0", "vibe_collect_list")
-            both(con, f"SELECT k % 7, {call} FROM g GROUP BY ROLLUP (k % 7) HAVING count(*) > 3 AND NOT ST_IsEmpty(ST_Collect({aggregate}))", "vibe_collect_list")
+            # DuckDB 2 makes the total of the lists of the groups, in their order: what does not depend on it
+            total = f"ST_NPoints(ST_Collect({aggregate})), ST_Extent(ST_Collect({aggregate}))::VARCHAR"
+            both(con, f"SELECT k % 7, {total} FROM g GROUP BY ROLLUP (k % 7) HAVING count(*) > 3 AND NOT ST_IsEmpty(ST_Collect({aggregate}))", "vibe_collect_list")
     rows = both(con, "SELECT k, ST_AsText(ST_Collect(list(g))) FROM g GROUP BY k", "vibe_collect_list")
     texts = [text for _, text in rows]
     assert any(text.startswith("MULTIPOINT (") for text in texts) and any(text.startswith("GEOMETRYCOLLECTION ZM (") for text in texts)
