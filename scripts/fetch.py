@@ -379,6 +379,7 @@ def main():
         "python": lambda target, version: environment("test", target, version),
         "duckdb-wheel": lambda target, version: duckdb_wheel(target, version, arguments.python),
         "bench-python": lambda target, _: environment("bench", target),
+        "ray-python": lambda target, _: environment("ray", target),
         "docs-python": lambda target, _: environment("docs", target),
         "spatial": spatial,
         "spatialbench": lambda target, _: spatialbench(target),

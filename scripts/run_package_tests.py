@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the wheel in fresh virtual environments, one with DuckDB alone and one with GeoPandas for each version of DuckDB that it supports.
+"""Tests the wheel in fresh virtual environments, one with DuckDB alone and one with GeoPandas and Ray for each version of DuckDB that it supports.
 
 usage: run_package_tests.py WHEEL [--duckdb VERSION]... [--junit FOLDER] [-- PYTEST_ARGUMENT...]
 
@@ -41,6 +41,9 @@ def make(folder, files, resolve=()):
 def run(wheel, version, work, junit, arguments):
     """The counts of passed, failed and skipped tests with that version of DuckDB."""
     files = fetch.wheels("test", fetch.host_platform(), version)[1]()
+    # Of what is in both, DuckDB among it, the tests have theirs
+    names = {path.name.split("-")[0] for path in files}
+    files += [path for path in fetch.wheels("ray", fetch.host_platform())[1]() if path.name.split("-")[0] not in names]
     # DuckDB's own extensions are of no use here, and large
     files = [path for path in files if not path.name.startswith("duckdb_extension")]
     duckdb = [path for path in files if path.name.startswith("duckdb-")]

@@ -184,6 +184,8 @@ def metadata(versions):
         f"Requires-Dist: {requirement(versions)}",
         "Provides-Extra: geopandas",
         *(f'Requires-Dist: {package}; extra == "geopandas"' for package in ("geopandas>=1.0", "pyarrow>=15")),
+        "Provides-Extra: ray",
+        *(f'Requires-Dist: {package}; extra == "ray"' for package in ("ray>=2.40", "pyarrow>=17", "numpy", "fsspec")),
         "Provides-Extra: gpu",
         *(f'Requires-Dist: {package}>={pinned(package)},<14; extra == "gpu"' for package in ("nvidia-cuda-nvrtc", "nvidia-nvjitlink")),
         "Description-Content-Type: text/markdown",

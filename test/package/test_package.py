@@ -65,7 +65,8 @@ def test_every_version_is_named_in_folder_footer_and_requirement(archive):
 
     assert all(Requirement(wanted).specifier.contains(version) for version in versions)
     assert f"Version: {vibespatial.__version__}\n" in metadata
-    for extra, package in (("gpu", "nvidia-cuda-nvrtc"), ("gpu", "nvidia-nvjitlink"), ("geopandas", "geopandas"), ("geopandas", "pyarrow")):
+    for extra, package in (("gpu", "nvidia-cuda-nvrtc"), ("gpu", "nvidia-nvjitlink"), ("geopandas", "geopandas"), ("geopandas", "pyarrow"),
+                           ("ray", "ray"), ("ray", "pyarrow"), ("ray", "numpy"), ("ray", "fsspec")):
         assert re.search(rf'^Requires-Dist: {package}\S*; extra == "{extra}"$', metadata, re.MULTILINE), package
 
 

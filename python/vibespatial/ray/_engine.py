@@ -1,0 +1,308 @@
+"""DuckDB in a worker: a connection with the budget of the task, the rows of blocks as SQL, and which row group an error came from."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import resource
+import shutil
+import socket
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+import duckdb
+
+from .._extension import connect
+from ._inputs import HIDDEN, Block, Source, number, quote, text
+from ._options import InputError, Report, Settings
+from ._splits import Box
+
+_INFINITE = float("inf")
+BOX = tuple(f"{HIDDEN}{name}" for name in ("x0", "y0", "x1", "y1"))
+# These say something about the machine, not about the data
+_NOT_THE_DATA = (duckdb.OutOfMemoryException, duckdb.InterruptException)
+
+
+_open: dict[Any, Any] = {}
+
+
+def _database(key: Any, config: dict[str, Any]) -> Any:
+    """The database of this process for a kind of task. It is kept for the next one: opening it takes as long as a small join."""
+    if key not in _open:
+        for other in [one for one in _open if isinstance(one, Settings) and isinstance(key, Settings)]:
+            _open.pop(other).close()
+        _open[key] = connect(config=config)
+    return _open[key]
+
+
+def _temporary(settings: Settings) -> str:
+    folder = tempfile.mkdtemp(prefix="vibespatial-ray-", dir=settings.temp_directory)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def schema_connection() -> Iterator[Any]:
+    """A connection for questions about types."""
+    with _database("schema", {"threads": 1}).cursor() as con:
+        yield con
+
+
+@contextlib.contextmanager
+def engine(settings: Settings, label: str) -> Iterator[tuple[Any, Report]]:
+    """A connection with the budget of a task, and the report that is filled in when it ends."""
+    begin = time.monotonic()
+    report = Report(label, host=socket.gethostname(), process=os.getpid())
+    config = {
+        "threads": settings.threads,
+        "memory_limit": f"{settings.memory_limit // 2**20}MiB",
+        "preserve_insertion_order": False,
+    }
+    if settings not in _open:
+        config["temp_directory"] = _temporary(settings)
+    with _database(settings, config).cursor() as con:
+        con.execute(f"SET vibe_execution_mode = '{'auto' if settings.gpu else 'cpu'}'")
+        if settings.gpu and settings.gpu_memory:
+            con.execute(f"SET vibe_gpu_memory_limit = {text(settings.gpu_memory)}")
+        # Where no GPU is asked for there is nothing to decide, and nothing is logged
+        report.engines = {("all", "cpu", "the task has reserved no GPU"): 1}
+        last = con.execute("SELECT coalesce(max(sequence), 0) FROM vibe_dispatch_log()").fetchall()[0][0]
+        yield con, report
+        rows = con.execute(
+            "SELECT operation, actual, coalesce(reason, ''), count(*) FROM vibe_dispatch_log() WHERE sequence > ? GROUP BY ALL ORDER BY ALL",
+            [last],
+        ).fetchall()
+        if settings.gpu:
+            report.engines = {(operation, actual, reason): count for operation, actual, reason, count in rows}
+    report.seconds = time.monotonic() - begin
+    report.peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def reader_of(con: Any, sql: str, rows: int = 65536) -> Any:
+    """The result of a query as Arrow batches."""
+    result = con.execute(sql)
+    fetch = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+    return fetch(rows)
+
+
+def table_of(con: Any, sql: str) -> Any:
+    """The result of a query as an Arrow table."""
+    result = con.execute(sql)
+    fetch = getattr(result, "to_arrow_table", None) or result.fetch_arrow_table
+    return fetch()
+
+
+def _file_scan(con: Any, source: Source, path: str) -> str:
+    if source.protocol is not None and source.protocol not in con.list_filesystems():
+        import fsspec  # type: ignore[import-untyped]
+
+        con.register_filesystem(fsspec.filesystem(source.protocol, **dict(source.storage)))
+    where = path if source.protocol is None else f"{source.protocol}://{path}"
+    return f"{source.reader}({text(where)}, file_row_number = true)"
+
+
+def describe_source(con: Any, source: Source, empty: Any) -> list[tuple[str, str]]:
+    """The columns of an input and their types in SQL; `empty` is an Arrow table without rows if the input is no file."""
+    if source.path is not None:
+        try:
+            rows = con.execute(f"DESCRIBE SELECT * EXCLUDE (file_row_number) FROM {_file_scan(con, source, source.path)}").fetchall()
+        except duckdb.Error as error:
+            raise InputError(source.path, None, str(error)) from error
+    elif empty is not None:
+        con.register(f"{HIDDEN}schema", empty)
+        rows = con.execute(f"DESCRIBE FROM {HIDDEN}schema").fetchall()
+        con.unregister(f"{HIDDEN}schema")
+    else:
+        raise InputError(source.name, None, "holds no rows and no columns")
+    return [(row[0], row[1]) for row in rows]
+
+
+def empty_view(con: Any, name: str, source: Source) -> None:
+    """A view without rows that has the columns of an input, and its geometry under our name."""
+    columns = ", ".join(f"NULL::{kind} AS {quote(column)}" for column, kind in source.columns)
+    geometry = "" if source.geometry is None else f", ({source.geometry}) AS {HIDDEN}g"
+    con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{geometry} FROM (SELECT {columns}) LIMIT 0")
+
+
+def block_rows(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str], name: str) -> str:
+    """A query for the rows of a block: the columns, and the number of each row."""
+    listed = "".join(f"{quote(column)}, " for column in columns)
+    if block.path is None:
+        import numpy
+        import pyarrow  # type: ignore[import-untyped]
+
+        numbers = pyarrow.array(numpy.arange(block.first, block.first + block.rows))
+        con.register(name, table.append_column(f"{HIDDEN}id", numbers))
+        return f"SELECT {listed}{HIDDEN}id FROM {name}"
+    # Row numbers of the file leave out row groups before they are read
+    runs: list[list[int]] = []
+    for group in block.groups:
+        if runs and runs[-1][1] == group.start - 1:
+            runs[-1][1] += group.rows
+        else:
+            runs.append([group.start, group.start + group.rows - 1])
+    scan = f"SELECT {listed}file_row_number + {block.first} AS {HIDDEN}id FROM {_file_scan(con, source, block.path)}"
+    # One scan a run: DuckDB leaves out row groups for a range, not for one range or another
+    return " UNION ALL ".join(f"{scan} WHERE file_row_number BETWEEN {low} AND {high}" for low, high in runs) or f"{scan} LIMIT 0"
+
+
+def extent(geometry: str) -> str:
+    """The box of a geometry as a struct whose fields SQL can name."""
+    return f"CAST(ST_Extent({geometry}) AS STRUCT(min_x DOUBLE, min_y DOUBLE, max_x DOUBLE, max_y DOUBLE))"
+
+
+def with_boxes(rows: str, geometry: str, reach: float) -> str:
+    """The rows of a query with the box of each, grown by `reach`: _vibe_x0, y0, x1, y1, NULL for NULL and empty geometries."""
+
+    def edge(name: str, sign: str) -> str:
+        value = f"{HIDDEN}e.{name}"
+        if reach:
+            # Outward by a little more than all roundings of distances, so that the box holds all that is so near
+            value = f"{value} {sign} {number(reach)} {sign} (abs({value}) + {number(reach)}) * 4e-16"
+        return value
+
+    unknown = " OR ".join(f"isnan({HIDDEN}e.{name})" for name in ("min_x", "min_y", "max_x", "max_y"))
+    edges = ", ".join(
+        f"CASE WHEN {unknown} THEN NULL ELSE {edge(name, sign)} END AS {HIDDEN}{short}"
+        for name, sign, short in (("min_x", "-", "x0"), ("min_y", "-", "y0"), ("max_x", "+", "x1"), ("max_y", "+", "y1"))
+    )
+    return f"SELECT * EXCLUDE ({HIDDEN}e), {edges} FROM (SELECT *, {extent(geometry)} AS {HIDDEN}e FROM ({rows}))"
+
+
+def _inside(column: str, low: float, high: float) -> list[str]:
+    found = [] if low == -_INFINITE else [f"{column} >= {number(low)}"]
+    return found if high == _INFINITE else [*found, f"{column} < {number(high)}"]
+
+
+def point_in(x: str, y: str, region: Box) -> str:
+    """Whether a point lies in a half-open region."""
+    return " AND ".join([*_inside(x, region[0], region[2]), *_inside(y, region[1], region[3])]) or "true"
+
+
+def touches(region: Box, prefix: str = HIDDEN) -> str:
+    """Whether a row's box touches a half-open region."""
+    found = []
+    for low, high, begin, end in ((region[0], region[2], "x0", "x1"), (region[1], region[3], "y0", "y1")):
+        found += [] if high == _INFINITE else [f"{prefix}{begin} < {number(high)}"]
+        found += [] if low == -_INFINITE else [f"{prefix}{end} >= {number(low)}"]
+    return " AND ".join(found) or "true"
+
+
+def inside(region: Box) -> str:
+    """Whether a row's box touches no other region."""
+    return f"{point_in(f'{HIDDEN}x0', f'{HIDDEN}y0', region)} AND {point_in(f'{HIDDEN}x1', f'{HIDDEN}y1', region)}"
+
+
+@dataclass
+class Side:
+    """The rows of one input that a task works on: blocks that it reads itself, and rows that other tasks have cut for it.
+
+    `boxes` is whether the rows need their boxes; cut rows have them. `region` keeps the rows of one partition, and `boxless` says of
+    each block whether its rows without a box are of it, too.
+    """
+
+    source: Source
+    columns: list[str]
+    blocks: list[Block] = field(default_factory=list)
+    boxes: bool = False
+    reach: float = 0.0
+    region: Optional[Box] = None
+    boxless: list[bool] = field(default_factory=list)
+    piece_count: int = 0
+    tables: list[Any] = field(default_factory=list)
+    pieces: list[Any] = field(default_factory=list)
+
+    def fill(self, tables: Iterator[Any]) -> "Side":
+        """Takes the Arrow tables of its blocks and pieces from the arguments of a task."""
+        self.tables = [next(tables) if block.path is None else None for block in self.blocks]
+        self.pieces = [next(tables) for _ in range(self.piece_count)]
+        return self
+
+    def rows(self, con: Any, name: str) -> str:
+        """A query for the rows. Arrow data is registered under names that begin with `name`."""
+        import pyarrow  # type: ignore[import-untyped]
+
+        kept = list(self.columns)
+        found = []
+        for at, (block, table) in enumerate(zip(self.blocks, self.tables)):
+            rows = block_rows(con, self.source, block, table, kept, f"{HIDDEN}{name}_{at}")
+            if self.boxes:
+                rows = with_boxes(rows, str(self.source.geometry), self.reach)
+                if self.region is not None:
+                    missing = f" OR {HIDDEN}x0 IS NULL" if self.boxless[at] else ""
+                    rows = f"SELECT * FROM ({rows}) WHERE ({touches(self.region)}){missing}"
+            found.append(f"({rows})")
+        if self.pieces:
+            con.register(f"{HIDDEN}{name}_cut", pyarrow.concat_tables(self.pieces, promote_options="permissive"))
+            names = [*kept, f"{HIDDEN}id", *(BOX if self.boxes else ())]
+            found.append(f"SELECT {', '.join(quote(one) for one in names)} FROM {HIDDEN}{name}_cut")
+        if not found:
+            listed = ", ".join(f"NULL::{kind} AS {quote(column)}" for column, kind in self.source.columns if column in kept)
+            boxes = "".join(f", NULL::DOUBLE AS {one}" for one in BOX) if self.boxes else ""
+            found.append(f"SELECT {listed}{', ' if listed else ''}NULL::BIGINT AS {HIDDEN}id{boxes} WHERE false")
+        return " UNION ALL ".join(found)
+
+    def view(self, con: Any, name: str) -> None:
+        """A view of the rows with their geometry as _vibe_g, and of a partition: _vibe_one, whether a row is in no other one, and
+        _vibe_home, whether this one has the lower left corner of its box."""
+        extra = "" if self.source.geometry is None else f", ({self.source.geometry}) AS {HIDDEN}g"
+        if self.region is not None:
+            extra += f", ({HIDDEN}x0 IS NULL OR ({inside(self.region)})) AS {HIDDEN}one"
+            extra += f", ({HIDDEN}x0 IS NULL OR ({point_in(f'{HIDDEN}x0', f'{HIDDEN}y0', self.region)})) AS {HIDDEN}home"
+        con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{extra} FROM ({self.rows(con, name)})")
+
+
+def _fails(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str]) -> Optional[str]:
+    """What is wrong with a block: None if all its columns and geometries can be read."""
+    geometry = "" if source.geometry is None else f", ST_NPoints({source.geometry}) AS {HIDDEN}n, ST_Extent({source.geometry}) AS {HIDDEN}e"
+    try:
+        rows = block_rows(con, source, block, table, columns, f"{HIDDEN}probe")
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}probe_rows AS SELECT *{geometry} FROM ({rows})")
+        con.execute(f"DROP TABLE {HIDDEN}probe_rows")
+    except _NOT_THE_DATA:
+        raise
+    except duckdb.Error as error:
+        return str(error)
+    return None
+
+
+def _exclude(con: Any, side: Side, report: Report, on_error: str) -> bool:
+    """Finds the row groups of a side that cannot be read and leaves them out, or raises an error that names the first."""
+    found = False
+    for at, (block, table) in enumerate(zip(side.blocks, side.tables)):
+        bad: list[tuple[Optional[int], str]] = []
+        if block.path is None:
+            reason = _fails(con, side.source, block, table, side.columns)
+            bad = [] if reason is None else [(None, reason)]
+        else:
+            for group in block.groups:
+                reason = _fails(con, side.source, replace(block, groups=(group,)), table, side.columns)
+                bad += [] if reason is None else [(group.number, reason)]
+        for row_group, reason in bad:
+            path = block.path or f"{side.source.name}, {block.label}"
+            if on_error == "raise":
+                raise InputError(path, row_group, reason)
+            report.skipped.append((path, row_group, reason))
+            found = True
+        if bad and block.path is not None:
+            numbers = {row_group for row_group, _ in bad}
+            side.blocks[at] = replace(block, groups=tuple(group for group in block.groups if group.number not in numbers))
+        elif bad:
+            side.blocks[at] = replace(block, rows=0)
+            side.tables[at] = table.slice(0, 0)
+    return found
+
+
+def guarded(con: Any, settings: Settings, report: Report, sides: Sequence[Side], work: Callable[[], Any]) -> Any:
+    """Runs the work of a task. If DuckDB reports an error, the row group behind it is named, or left out and the work begun again."""
+    while True:
+        try:
+            return work()
+        except _NOT_THE_DATA:
+            raise
+        except duckdb.Error:
+            if not any([_exclude(con, side, report, settings.on_error) for side in sides]):
+                raise

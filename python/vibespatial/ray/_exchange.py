@@ -1,0 +1,274 @@
+"""Partitions: where the splits are placed, and how rows get to their partition.
+
+A side is read directly if its row groups, by their boxes, lie in few partitions: then each task reads the row groups that it needs from the
+files. Otherwise it is shuffled: a task for each block cuts its rows and leaves a table for every partition that it touches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional, Sequence
+
+import numpy
+
+from ._engine import BOX, Side, engine, guarded, reader_of, table_of
+from ._executor import Call, Run
+from ._inputs import HIDDEN, Block, Input, Source, needed_columns
+from ._options import Report, Settings
+from ._splits import Box, Sample, Splits, split
+
+_SAMPLED_BLOCKS = 24
+# A row group may be read by so many tasks, on average, before moving its rows is cheaper
+_DIRECT = 1.5
+
+
+def bare(block: Block) -> Block:
+    """A block as it travels to a task; its table is an argument of its own."""
+    return replace(block, table=None)
+
+
+def boxes_of(batch: Any) -> Any:
+    """The boxes of rows as an array of four columns; NaN where there is none."""
+    return numpy.column_stack([numpy.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=float) for name in BOX])
+
+
+# ---- tasks
+
+
+def sample_block(settings: Settings, side: Side, step: int, *tables: Any) -> tuple[Any, ...]:
+    """Boxes and vertex counts of every step-th row."""
+    with engine(settings, f"sample {side.blocks[0].label}") as (con, report):
+        side.fill(iter(tables))
+
+        def work() -> Any:
+            rows = f"SELECT *, ST_NPoints({side.source.geometry}) AS {HIDDEN}n FROM ({side.rows(con, 's')}) WHERE {HIDDEN}id % {step} = 0"
+            return table_of(con, f"SELECT {', '.join(BOX)}, {HIDDEN}n FROM ({rows}) WHERE {HIDDEN}x0 IS NOT NULL")
+
+        table = guarded(con, settings, report, [side], work)
+        report.read = side.blocks[0].rows
+        boxes = boxes_of(table.combine_chunks())
+        vertices = numpy.asarray(table.column(f"{HIDDEN}n").to_numpy(), dtype=float)
+    return report, (boxes, vertices)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the rows of a block go: to every leaf they touch, to the leaf of their lower left corner, or to every leaf whose reach they meet."""
+
+    splits: Splits
+    rule: str = "touch"
+    reaches: tuple[Optional[Box], ...] = ()
+
+    def of(self, boxes: Any) -> list[Any]:
+        if self.rule == "touch":
+            return self.splits.cut(boxes)
+        if self.rule == "home":
+            homes = self.splits.home(boxes[:, 0], boxes[:, 1])
+            return [numpy.flatnonzero(homes == leaf) for leaf in range(len(self.splits))]
+        found = []
+        for reach in self.reaches:
+            if reach is None:
+                found.append(numpy.empty(0, dtype=numpy.int64))
+                continue
+            meets = (boxes[:, 0] <= reach[2]) & (boxes[:, 2] >= reach[0]) & (boxes[:, 1] <= reach[3]) & (boxes[:, 3] >= reach[1])
+            found.append(numpy.flatnonzero(meets))
+        return found
+
+
+def cut_block(settings: Settings, side: Side, places: Places, leaves: Sequence[int], *tables: Any) -> tuple[Any, ...]:
+    """A table for each of the leaves. The report has the rows of each, and the box of all of them (`reach`)."""
+    import pyarrow  # type: ignore[import-untyped]
+
+    with engine(settings, f"cut {side.blocks[0].label}") as (con, report):
+        side.fill(iter(tables))
+
+        def work() -> tuple[Any, list[list[Any]], dict[int, Any], int]:
+            parts: list[list[Any]] = [[] for _ in leaves]
+            reach: dict[int, Any] = {}
+            reader = reader_of(con, side.rows(con, "c"))
+            read = 0
+            for batch in reader:
+                boxes = boxes_of(batch)
+                read += batch.num_rows
+                found = places.of(boxes)
+                for number, leaf in enumerate(leaves):
+                    if not len(found[leaf]):
+                        continue
+                    parts[number].append(batch.take(pyarrow.array(found[leaf])))
+                    inner = boxes[found[leaf]]
+                    inner = inner[~numpy.isnan(inner[:, 0])]
+                    if len(inner):
+                        box = (*inner[:, :2].min(axis=0).tolist(), *inner[:, 2:].max(axis=0).tolist())
+                        reach[leaf] = box if leaf not in reach else wider(reach[leaf], box)
+            return reader.schema, parts, reach, read
+
+        schema, parts, reach, report.read = guarded(con, settings, report, [side], work)
+        cut = [pyarrow.Table.from_batches(batches, schema=schema).combine_chunks() for batches in parts]
+        report.facts["reach"] = reach
+        report.facts["rows"] = {leaf: table.num_rows for leaf, table in zip(leaves, cut) if table.num_rows}
+    return (report, *cut)
+
+
+def wider(one: Box, other: Box) -> Box:
+    return (min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3]))
+
+
+# ---- the plan
+
+
+@dataclass
+class Planned:
+    """An input with what of it is needed, and how its rows get to their partition."""
+
+    input: Input
+    columns: list[str]
+    reach: float = 0.0
+    direct: bool = False
+    pieces: dict[int, list[Any]] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source:
+        return self.input.source
+
+    @classmethod
+    def of(cls, given: Input, texts: Sequence[Optional[str]], reach: float = 0.0) -> "Planned":
+        return cls(given, needed_columns(given.source.names, [*texts, given.source.geometry]), reach)
+
+    def side(self, blocks: Sequence[Block], **keywords: Any) -> Side:
+        return Side(self.source, list(self.columns), [bare(block) for block in blocks], reach=self.reach, **keywords)
+
+    def whole(self) -> tuple[Side, list[Any]]:
+        """All rows, for a side that is broadcast."""
+        return self.side(self.input.blocks), tables_of(self.input.blocks)
+
+    def leaf(self, splits: Splits, leaf: int, **keywords: Any) -> tuple[Side, list[Any]]:
+        """The rows of a partition, and the Arrow tables that the task is given for them."""
+        region = splits.leaves[leaf].region
+        if self.direct:
+            touched = [(block, splits.leaves_of(_grown(block.box, self.reach))) for block in self.input.blocks]
+            blocks = [block for block, leaves in touched if leaf in leaves]
+            # Rows without a box are taken by the first task that reads their block
+            boxless = [leaf == leaves[0] for _, leaves in touched if leaf in leaves]
+            return self.side(blocks, boxes=True, region=region, boxless=boxless, **keywords), tables_of(blocks)
+        pieces = self.pieces.get(leaf, [])
+        return self.side([], boxes=True, region=region, piece_count=len(pieces), **keywords), list(pieces)
+
+
+def tables_of(blocks: Sequence[Block]) -> list[Any]:
+    return [block.table for block in blocks if block.path is None]
+
+
+def _grown(box: Optional[Box], reach: float) -> Optional[Box]:
+    """The box of a row group, outward by the reach and by what the statistics of floats may have rounded."""
+    if box is None:
+        return None
+    slack = reach + 1e-6 * max(abs(edge) for edge in box)
+    return (box[0] - slack, box[1] - slack, box[2] + slack, box[3] + slack)
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    if count <= most:
+        return list(range(count))
+    return sorted({round(number * (count - 1) / (most - 1)) for number in range(most)})
+
+
+def sample(run: Run, settings: Settings, planned: Sequence[Planned]) -> list[Sample]:
+    """A sample of each side: rows of some blocks, and the boxes of the other row groups where the files have them."""
+    calls, chosen = [], []
+    for side in planned:
+        blocks = side.input.blocks
+        numbers = _evenly(len(blocks), _SAMPLED_BLOCKS)
+        rows = sum(blocks[number].rows for number in numbers)
+        step = max(1, rows // run.options.sample_rows)
+        chosen.append(numbers)
+        for number in numbers:
+            one = Side(side.source, needed_columns(side.source.names, [side.source.geometry]), [bare(blocks[number])], boxes=True, reach=side.reach)
+            calls.append(Call(f"sample {blocks[number].label}", sample_block, [settings, one, step, *tables_of([blocks[number]])], 2))
+    references = iter(run.stage("sample", calls))
+    found = []
+    for side, numbers in zip(planned, chosen):
+        blocks = side.input.blocks
+        boxes, vertices, weights = [numpy.empty((0, 4))], [numpy.empty(0)], [numpy.empty(0)]
+        sampled = 0
+        for number in numbers:
+            some, points = run.executor.get(next(references)[1])
+            boxes.append(some)
+            vertices.append(points)
+            weights.append(numpy.full(len(some), blocks[number].rows / max(1, len(some))))
+            sampled += blocks[number].rows
+        others = [block for number, block in enumerate(blocks) if number not in set(numbers)]
+        unknown = sum(block.rows for block in others if block.box is None)
+        if sampled and unknown:
+            weights = [weight * (1 + unknown / sampled) for weight in weights]
+        mean = float(numpy.concatenate(vertices).mean()) if sum(len(one) for one in vertices) else 1.0
+        for block in others:
+            if block.box is not None:
+                # A row group whose rows were not looked at stands in the middles of the quarters of its box
+                x, y = (block.box[0] * 3 + block.box[2]) / 4, (block.box[1] * 3 + block.box[3]) / 4
+                u, v = (block.box[0] + block.box[2] * 3) / 4, (block.box[1] + block.box[3] * 3) / 4
+                boxes.append(numpy.array([(a, b, a, b) for a in (x, u) for b in (y, v)]))
+                vertices.append(numpy.full(4, mean))
+                weights.append(numpy.full(4, block.rows / 4))
+        found.append(Sample(numpy.concatenate(boxes), numpy.concatenate(vertices), numpy.concatenate(weights)))
+    return found
+
+
+def partition_count(run: Run, settings: Settings, planned: Sequence[Planned]) -> int:
+    """As many as memory asks for, and three for each task that can run at a time, so that the last ones do not take long."""
+    if run.options.partitions is not None:
+        return run.options.partitions
+    size = sum(side.input.bytes for side in planned)
+    rows = sum(side.input.rows for side in planned)
+    by_memory = -(-4 * size // settings.memory_limit)
+    by_workers = min(3 * run.executor.slots, 1 + rows // 20_000)
+    return int(max(1, by_memory, by_workers))
+
+
+def place(run: Run, settings: Settings, planned: Sequence[Planned], count: int, direct: Sequence[bool]) -> tuple[Splits, list[Sample]]:
+    """Places the splits, and decides for each side that may be read directly whether it is."""
+    samples = sample(run, settings, planned)
+    splits = split(samples[0], samples[1] if len(samples) > 1 else Sample(), count)
+    for side, allowed in zip(planned, direct):
+        wanted = run.options.exchange
+        side.direct = allowed and (wanted == "direct" or (wanted == "auto" and repeated_reads(splits, side) <= _DIRECT))
+    return splits, samples
+
+
+def repeated_reads(splits: Splits, side: Planned) -> float:
+    """How many tasks read a byte of a side, on average, if it is read directly."""
+    total = side.input.bytes
+    if not total:
+        return 0.0
+    return sum(len(splits.leaves_of(_grown(block.box, side.reach))) * block.bytes for block in side.input.blocks) / total
+
+
+def shuffle(run: Run, settings: Settings, side: Planned, places: Places, name: str) -> list[Optional[Box]]:
+    """Cuts the blocks of a side. Returns the box of the rows of each leaf."""
+    calls = []
+    leaves_of = []
+    for block in side.input.blocks:
+        known = _grown(block.box, side.reach)
+        leaves = places.splits.leaves_of(known) if places.rule != "reach" else list(range(len(places.splits)))
+        if 0 not in leaves:
+            # Rows without a box go there
+            leaves = [0, *leaves]
+        one = side.side([block], boxes=True)
+        leaves_of.append(leaves)
+        calls.append(Call(f"cut {block.label}", cut_block, [settings, one, places, leaves, *tables_of([block])], 1 + len(leaves)))
+    references = run.stage(f"cut {name}", calls)
+    reaches: list[Optional[Box]] = [None] * len(places.splits)
+    for leaves, found in zip(leaves_of, references):
+        report: Report = run.executor.get(found[0])
+        for leaf, reference in zip(leaves, found[1:]):
+            if report.facts["rows"].get(leaf):
+                side.pieces.setdefault(leaf, []).append(reference)
+        for leaf, box in report.facts["reach"].items():
+            known_box = reaches[leaf]
+            reaches[leaf] = box if known_box is None else wider(known_box, box)
+    return reaches
+
+
+def settings_of(run: Run) -> Settings:
+    options = run.options
+    memory = options.memory if isinstance(options.memory, int) else run.executor.memory()
+    return Settings(memory, options.threads, options.num_gpus > 0, options.gpu_memory, options.temp_directory, options.on_error)

@@ -1,0 +1,219 @@
+"""Who runs the tasks: a Ray cluster, or this process.
+
+A task is a function of this package that returns a tuple. Its first value is a `Report`; the others stay where they are until a later task or
+the caller asks for them. Tasks depend on their arguments alone and change nothing but the files that they put in place at their end, so a
+task that Ray starts again gives the same rows, and nothing is doubled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Sequence
+
+from ._options import Cancelled, Options, Progress, Report
+
+_POLL_S = 0.1
+# How long tasks that were cancelled may take to end
+_END_S = 10
+
+
+@dataclass
+class Call:
+    """A task to run. References among `arguments` are replaced by their values; those inside of other values are not."""
+
+    label: str
+    task: Callable[..., tuple[Any, ...]]
+    arguments: Sequence[Any]
+    returns: int = 1
+
+
+class LocalExecutor:
+    """Tasks in this process, one after another. For tests, and to look at a plan without a cluster."""
+
+    slots = 1
+    nodes = 1
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def memory(self) -> int:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+    def put(self, value: Any) -> Any:
+        return _Held(value)
+
+    def get(self, reference: Any) -> Any:
+        return reference.value if isinstance(reference, _Held) else reference
+
+    def submit(self, call: Call) -> list[Any]:
+        values = call.task(*(self.get(value) for value in call.arguments))
+        return [_Held(value) for value in values]
+
+    def wait(self, references: list[Any], timeout: float) -> list[Any]:
+        return list(references)
+
+    def cancel(self, calls: Sequence[Sequence[Any]]) -> None:
+        pass
+
+    def dataset(self, references: Sequence[Any]) -> Any:
+        raise ValueError("a Ray Dataset needs a Ray cluster: executor='ray'")
+
+
+@dataclass(eq=False)
+class _Held:
+    value: Any
+
+
+class RayExecutor:
+    """Tasks of a Ray cluster that this process has joined."""
+
+    def __init__(self, options: Options) -> None:
+        try:
+            import ray  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise ImportError("ray is needed: 'pip install \"vibespatial[ray]\"' gets it, or executor='local' does without") from error
+        if not ray.is_initialized():
+            raise RuntimeError("this process has joined no Ray cluster: call ray.init() first, or give executor='local'")
+        self.ray = ray
+        self.options = options
+        self._remote: dict[Any, Any] = {}
+        resources = ray.cluster_resources()
+        cores = int(resources.get("CPU", 1))
+        if options.threads > max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]):
+            raise ValueError(f"no node of the cluster has {options.threads} CPUs for one task: choose fewer threads")
+        if options.num_gpus and resources.get("GPU", 0) < options.num_gpus:
+            raise ValueError(f"the cluster has {resources.get('GPU', 0):g} GPUs, and a task asks for {options.num_gpus:g}")
+        self.slots = max(1, cores // options.threads)
+        if options.num_gpus:
+            self.slots = max(1, min(self.slots, int(resources["GPU"] / options.num_gpus)))
+        self.nodes = sum(1 for node in ray.nodes() if node["Alive"])
+
+    def memory(self) -> int:
+        """The share of half of a node's memory that one task has, on the node that has least."""
+        shares = []
+        for node in self.ray.nodes():
+            cores = node["Resources"].get("CPU", 0)
+            if node["Alive"] and cores:
+                shares.append(node["Resources"].get("memory", 2**31) * self.options.threads / cores / 2)
+        return int(min(shares))
+
+    def put(self, value: Any) -> Any:
+        return self.ray.put(value)
+
+    def get(self, reference: Any) -> Any:
+        if isinstance(reference, self.ray.ObjectRef):
+            try:
+                return self.ray.get(reference)
+            except self.ray.exceptions.RayTaskError as error:
+                cause = error.cause if getattr(error, "cause", None) is not None else error
+                raise cause from error
+        return reference
+
+    def submit(self, call: Call) -> list[Any]:
+        remote = self._remote.get(call.task)
+        if remote is None:
+            remote = self._remote[call.task] = self.ray.remote(call.task)
+        found = remote.options(
+            name=call.label,
+            num_cpus=self.options.threads,
+            num_gpus=self.options.num_gpus,
+            num_returns=call.returns,
+            max_retries=self.options.max_retries,
+            retry_exceptions=False,
+            scheduling_strategy="SPREAD",
+        ).remote(*call.arguments)
+        return [found] if call.returns == 1 else list(found)
+
+    def wait(self, references: list[Any], timeout: float) -> list[Any]:
+        done, _ = self.ray.wait(references, num_returns=1, timeout=timeout, fetch_local=False)
+        return list(done)
+
+    def cancel(self, calls: Sequence[Sequence[Any]]) -> None:
+        """Ends tasks, given by all that they return, and takes note of their errors: Ray prints those that nobody has looked at."""
+        for references in calls:
+            self.ray.cancel(references[0], force=True)
+        for reference in (one for references in calls for one in references):
+            try:
+                self.ray.get(reference, timeout=_END_S)
+            except Exception:  # it is the operation's own error that is raised
+                continue
+
+    def dataset(self, references: Sequence[Any]) -> Any:
+        import ray.data  # type: ignore[import-untyped]
+
+        return ray.data.from_arrow_refs(list(references))
+
+
+def executor_of(options: Options) -> Any:
+    if options.executor == "ray":
+        return RayExecutor(options)
+    if options.executor == "local":
+        return LocalExecutor(options)
+    if isinstance(options.executor, str):
+        raise ValueError(f"executor must be 'ray', 'local' or an executor, not {options.executor!r}")
+    return options.executor
+
+
+@dataclass
+class Run:
+    """One operation on its way: runs stages of tasks, tells how far they are, and collects the reports."""
+
+    operation: str
+    executor: Any
+    options: Options
+    reports: list[Report] = field(default_factory=list)
+    begin: float = field(default_factory=time.monotonic)
+    rows: int = 0
+
+    def _tell(self, stage: str, done: int, total: int, stage_begin: float) -> None:
+        if not self.options.progress:
+            return
+        now = time.monotonic()
+        eta = (now - stage_begin) / done * (total - done) if done else None
+        progress = Progress(self.operation, stage, done, total, self.rows, now - self.begin, eta)
+        if callable(self.options.progress):
+            self.options.progress(progress)
+        else:
+            print(progress, file=sys.stderr, flush=True)
+
+    def _check(self) -> None:
+        if self.options.cancel is not None and self.options.cancel.requested:
+            raise Cancelled(f"{self.operation} was cancelled")
+
+    def stage(self, name: str, calls: Sequence[Call], counts: bool = False) -> list[list[Any]]:
+        """Runs tasks and returns the references of each. `counts` says whether their rows are rows of the result.
+
+        No more tasks are under way than twice what runs at a time: what is read ahead needs memory. If one fails or the operation is
+        cancelled, those under way are ended.
+        """
+        results: list[list[Any]] = [[] for _ in calls]
+        under_way: dict[Any, int] = {}
+        stage_begin = time.monotonic()
+        done = following = 0
+        self._tell(name, 0, len(calls), stage_begin)
+        try:
+            while done < len(calls):
+                self._check()
+                while following < len(calls) and len(under_way) < 2 * self.executor.slots:
+                    references = self.executor.submit(calls[following])
+                    results[following] = references
+                    under_way[references[0]] = following
+                    following += 1
+                for reference in self.executor.wait(list(under_way), _POLL_S):
+                    report: Report = self.executor.get(reference)
+                    del under_way[reference]
+                    done += 1
+                    self.reports.append(report)
+                    self.rows += report.rows if counts else 0
+                    self._tell(name, done, len(calls), stage_begin)
+        except BaseException:
+            self.executor.cancel([results[number] for number in under_way.values()])
+            raise
+        return results
+
+    def skipped(self) -> list[tuple[str, Optional[int], str]]:
+        """What could not be read, once each."""
+        return sorted({entry for report in self.reports for entry in report.skipped}, key=lambda entry: (entry[0], entry[1] or 0))

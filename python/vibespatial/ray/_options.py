@@ -1,0 +1,168 @@
+"""What a caller can choose for any operation, and the errors that all of them raise."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Union
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+# What a worker needs beside DuckDB's own memory: Python, Ray, Arrow batches, and what the extension may take beyond memory_limit
+_BESIDE = 512 * 2**20
+
+
+class InputError(RuntimeError):
+    """A file, row group or block that cannot be read. `path` and `row_group` say which; a row group of None is the whole file."""
+
+    def __init__(self, path: str, row_group: Optional[int], reason: str) -> None:
+        super().__init__(path, row_group, reason)
+        self.path = path
+        self.row_group = row_group
+        self.reason = reason
+
+    def __str__(self) -> str:
+        where = self.path if self.row_group is None else f"{self.path}, row group {self.row_group}"
+        return f"{where}: {self.reason}; on_error='skip' goes on without it"
+
+
+class Cancelled(RuntimeError):
+    """The operation was cancelled; nothing of it is left running."""
+
+
+class Cancel:
+    """Ends a running operation from another thread: pass it as `cancel=`, then call `cancel()`."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        self._event.set()
+
+    @property
+    def requested(self) -> bool:
+        return self._event.is_set()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an operation is. `eta_s` is None until a task of the stage has ended."""
+
+    operation: str
+    stage: str
+    tasks_done: int
+    tasks: int
+    rows: int
+    elapsed_s: float
+    eta_s: Optional[float]
+
+    def __str__(self) -> str:
+        eta = "" if self.eta_s is None else f", {self.eta_s:.0f} s left in this stage"
+        return f"{self.operation}: {self.stage}, {self.tasks_done} of {self.tasks} tasks, {self.rows:,} rows, {self.elapsed_s:.1f} s{eta}"
+
+
+def parse_bytes(text: Union[int, str]) -> int:
+    """``"4GB"`` or a number of bytes."""
+    if isinstance(text, int):
+        return text
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", text)
+    if not match or match[2].lower() not in _UNITS:
+        raise ValueError(f"'{text}' is no amount of memory: write '4GB', '512MiB' or a number of bytes")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+@dataclass
+class Options:
+    """Keywords that every operation takes.
+
+    partitions        how many parts the work is cut into; by default as many as memory and workers ask for
+    broadcast         'auto', 'left', 'right' or 'never': which side is sent whole to every node
+    broadcast_limit   the largest side that 'auto' broadcasts; by default a quarter of `memory`
+    exchange          'auto', 'direct' (every task reads its rows from the files) or 'shuffle' (rows move between workers)
+    memory            the memory of one task, such as '4GB'; by default its share of half of a node
+    threads           DuckDB threads of one task
+    num_gpus          the share of a GPU that one task reserves; 0 keeps the work on the CPU
+    gpu_memory        the device memory that one task may use, such as '8GB'; workers that share a GPU need it
+    temp_directory    where tasks spill; by default the system's folder for temporary files
+    on_error          'raise', or 'skip' to go on without row groups that cannot be read
+    progress          True prints to stderr, a function gets a `Progress`
+    cancel            a `Cancel`
+    output            None or 'table', 'dataset' for a Ray Dataset, or the folder to write GeoParquet into
+    overwrite         whether an output folder that holds a finished result may be replaced
+    max_retries       how often Ray starts a task again whose worker was lost
+    executor          'ray', 'local' for tasks one after another in this process, or an executor
+    sample_rows       how many rows of each side are sampled to place the partitions
+    """
+
+    partitions: Optional[int] = None
+    broadcast: str = "auto"
+    broadcast_limit: Union[int, str, None] = None
+    exchange: str = "auto"
+    memory: Union[int, str, None] = None
+    threads: int = 1
+    num_gpus: float = 0.0
+    gpu_memory: Optional[str] = None
+    temp_directory: Optional[str] = None
+    on_error: str = "raise"
+    progress: Union[bool, Callable[[Progress], None]] = False
+    cancel: Optional[Cancel] = None
+    output: Optional[str] = None
+    overwrite: bool = False
+    max_retries: int = 3
+    executor: Any = "ray"
+    sample_rows: int = 20_000
+
+    def __post_init__(self) -> None:
+        self._one_of("broadcast", ("auto", "left", "right", "never"))
+        self._one_of("exchange", ("auto", "direct", "shuffle"))
+        self._one_of("on_error", ("raise", "skip"))
+        for name in ("partitions", "threads", "sample_rows"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number above 0, not {value!r}")
+        if self.num_gpus < 0:
+            raise ValueError("num_gpus must not be negative")
+        if self.output is not None:
+            self.output = os.fspath(self.output)
+        if self.memory is not None:
+            self.memory = parse_bytes(self.memory)
+        if self.broadcast_limit is not None:
+            self.broadcast_limit = parse_bytes(self.broadcast_limit)
+
+    def _one_of(self, name: str, values: tuple[str, ...]) -> None:
+        if getattr(self, name) not in values:
+            raise ValueError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a task has to know to open its engine."""
+
+    memory: int
+    threads: int = 1
+    gpu: bool = False
+    gpu_memory: Optional[str] = None
+    temp_directory: Optional[str] = None
+    on_error: str = "raise"
+
+    @property
+    def memory_limit(self) -> int:
+        """DuckDB's share of the budget of a task."""
+        return max(self.memory - _BESIDE, self.memory // 2)
+
+
+@dataclass
+class Report:
+    """What a task says about itself. `engines` counts decisions: (operation, engine, reason) -> how often."""
+
+    label: str = ""
+    rows: int = 0
+    seconds: float = 0.0
+    read: int = 0
+    host: str = ""
+    process: int = 0
+    peak_memory: int = 0
+    engines: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    skipped: list[tuple[str, Optional[int], str]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)

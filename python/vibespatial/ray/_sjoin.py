@@ -1,0 +1,400 @@
+"""Spatial joins: of blocks with a side that every node has, or of partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Optional, Sequence
+
+import numpy
+
+from ._engine import Side, engine, guarded, point_in, schema_connection, table_of
+from ._exchange import Places, Planned, partition_count, place, repeated_reads, settings_of, shuffle, tables_of
+from ._executor import Call, Run, executor_of
+from ._inputs import HIDDEN, Block, Input, number, open_input
+from ._options import Options, Settings
+from ._output import Folder, Result
+from ._rows import Shape, Sink, finish, shape_of
+from ._splits import Box, Splits
+
+PREDICATES = {
+    "intersects": "ST_Intersects",
+    "within": "ST_Within",
+    "contains": "ST_Contains",
+    "covers": "ST_Covers",
+    "coveredby": "ST_CoveredBy",
+    "contains_properly": "ST_ContainsProperly",
+    "within_properly": "ST_WithinProperly",
+    "touches": "ST_Touches",
+    "crosses": "ST_Crosses",
+    "overlaps": "ST_Overlaps",
+    "equals": "ST_Equals",
+}
+HOW = ("inner", "left", "right", "full", "semi", "anti")
+# Which sides' rows must be known to have found no partner anywhere, or one
+_KEPT = {"inner": "", "left": "l", "right": "r", "full": "lr", "semi": "l", "anti": "l"}
+_JOIN = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
+
+
+def condition(predicate: str, distance: Optional[float], extra: Optional[str]) -> str:
+    """The condition of the join over the aliases l and r."""
+    name = predicate.lower().removeprefix("st_")
+    if name == "dwithin":
+        if distance is None or not distance >= 0 or distance == float("inf"):
+            raise ValueError("predicate='dwithin' needs distance=, a number that is not negative")
+        on = f"ST_DWithin(l.{HIDDEN}g, r.{HIDDEN}g, {number(distance)})"
+    else:
+        if distance is not None:
+            raise ValueError("distance= goes with predicate='dwithin'")
+        if name not in PREDICATES:
+            known = ", ".join([*PREDICATES, "dwithin"])
+            raise ValueError(f"predicate must be one of {known}, not {predicate!r}; 'disjoint' compares all pairs, which partitions cannot help")
+        on = f"{PREDICATES[name]}(l.{HIDDEN}g, r.{HIDDEN}g)"
+    return on if extra is None else f"{on} AND ({extra})"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What every task of a join has to know. `splits` is None if a side is broadcast, and `broadcast` is then its alias."""
+
+    on: str
+    how: str
+    sink: Sink
+    splits: Optional[Splits] = None
+    broadcast: str = ""
+
+
+# ---- tasks
+
+
+def _ids(con: Any, spec: Spec, sql: str) -> dict[int, Any]:
+    """Row numbers by the partition that their row's lower left corner is in; all in 0 if there are no partitions."""
+    if spec.splits is None:
+        return {0: table_of(con, f"SELECT DISTINCT {HIDDEN}id FROM ({sql})")}
+    table = table_of(con, f"SELECT DISTINCT {HIDDEN}id, {HIDDEN}x0, {HIDDEN}y0 FROM ({sql})")
+    homes = spec.splits.home(table.column(f"{HIDDEN}x0").to_numpy(), table.column(f"{HIDDEN}y0").to_numpy())
+    return {int(home): table.select([f"{HIDDEN}id"]).take(numpy.flatnonzero(homes == home)) for home in numpy.unique(homes)}
+
+
+def join_rows(settings: Settings, spec: Spec, part: int, left: Side, right: Side, *tables: Any) -> tuple[Any, ...]:
+    """Joins two sides. Returns the report, the rows, the rows of l and r that wait for other partitions, and the row numbers of l and r
+    that found a partner here and are at home elsewhere."""
+    label = f"join part {part}"
+    with engine(settings, label) as (con, report):
+        rest = iter(tables)
+        left.fill(rest)
+        right.fill(rest)
+
+        def work() -> tuple[int, Any, Any, Any, Any, Any]:
+            left.view(con, "l_rows")
+            right.view(con, "r_rows")
+            return _join(con, spec, part)
+
+        report.rows, out, *others = guarded(con, settings, report, [left, right], work)
+        report.read = sum(block.rows for side in (left, right) for block in side.blocks)
+        report.facts["away"] = [sorted(away) for away in others[2:]]
+        report.facts["waiting"] = [0 if table is None else table.num_rows for table in others[:2]]
+    return (report, out, *others)
+
+
+def _rule(spec: Spec, part: int) -> str:
+    """The condition that counts a pair once: here, if the lower left corner of the shared box is here."""
+    if spec.splits is None:
+        return "true"
+    corner = point_in(
+        f"greatest(l.{HIDDEN}x0, r.{HIDDEN}x0)", f"greatest(l.{HIDDEN}y0, r.{HIDDEN}y0)", spec.splits.leaves[part].region
+    )
+    # A row that is in no other partition has all its pairs here
+    return f"(l.{HIDDEN}one OR r.{HIDDEN}one OR ({corner}))"
+
+
+def _join(con: Any, spec: Spec, part: int) -> tuple[int, Any, Any, Any, Any, Any]:
+    sink, name = spec.sink, f"{part:05d}"
+    rule = _rule(spec, part)
+    on = spec.on if rule == "true" else f"{spec.on} AND {rule}"
+    if spec.how in ("semi", "anti"):
+        if spec.broadcast == "l":
+            rows = f"SELECT DISTINCT l.{HIDDEN}id FROM l_rows l JOIN r_rows r ON {spec.on}"
+            return 0, None, None, None, _ids(con, spec, rows), {}
+        return _semi(con, spec, name)
+    kept = _KEPT[spec.how]
+    # A side that is broadcast is looked at by all tasks; only their union knows which of its rows have found nobody
+    here = kept.replace(spec.broadcast, "") if spec.broadcast else kept
+    kind = _JOIN[{"": "inner", "l": "left", "r": "right", "lr": "full"}[here]]
+    if not kept or (spec.splits is None and here == kept):
+        rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM l_rows l {kind} r_rows r ON {on}", name)
+        return rows, out, None, None, {}, {}
+    facts = ", ".join(
+        f"{side}.{HIDDEN}{fact} AS {HIDDEN}{side}_{fact}" for side in "lr" for fact in (("id", "one", "home", "x0", "y0") if spec.splits else ("id",))
+    )
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}joined AS SELECT {sink.shape.select}, {facts} FROM l_rows l {kind} r_rows r ON {on}")
+    pair = f"({HIDDEN}l_id IS NOT NULL AND {HIDDEN}r_id IS NOT NULL)"
+    emitted, waiting, away = [pair], {}, {}
+    for side, other in (("l", "r"), ("r", "l")):
+        if side not in kept:
+            continue
+        alone = f"{HIDDEN}{other}_id IS NULL"
+        if side in here and spec.splits is None:
+            emitted.append(f"({alone})")
+        elif spec.splits is None:
+            away[side] = _ids(con, spec, f"SELECT {HIDDEN}{side}_id AS {HIDDEN}id FROM {HIDDEN}joined WHERE {pair}")
+        else:
+            one, home = f"{HIDDEN}{side}_one", f"{HIDDEN}{side}_home"
+            emitted.append(f"({alone} AND {one})")
+            waiting[side] = table_of(
+                con, f"SELECT {sink.shape.columns}, {HIDDEN}{side}_id AS {HIDDEN}id FROM {HIDDEN}joined WHERE {alone} AND NOT {one} AND {home}"
+            )
+            edges = f"{HIDDEN}{side}_id AS {HIDDEN}id, {HIDDEN}{side}_x0 AS {HIDDEN}x0, {HIDDEN}{side}_y0 AS {HIDDEN}y0"
+            away[side] = _ids(con, spec, f"SELECT {edges} FROM {HIDDEN}joined WHERE {pair} AND NOT {one} AND NOT {home}")
+    rows, out = sink.emit(con, f"SELECT {sink.shape.columns} FROM {HIDDEN}joined WHERE {' OR '.join(emitted)}", name)
+    return rows, out, waiting.get("l"), waiting.get("r"), away.get("l", {}), away.get("r", {})
+
+
+def _semi(con: Any, spec: Spec, name: str) -> tuple[int, Any, Any, Any, Any, Any]:
+    """Rows of l that have a partner, or none. Those on a border wait at home for what other partitions have found."""
+    sink, semi = spec.sink, spec.how == "semi"
+    if spec.splits is None:
+        rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM l_rows l {spec.how.upper()} JOIN r_rows r ON {spec.on}", name)
+        return rows, out, None, None, {}, {}
+    kind = "SEMI" if semi else "ANTI"
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE {HIDDEN}joined AS SELECT {sink.shape.select}, l.{HIDDEN}id, l.{HIDDEN}one, l.{HIDDEN}home, l.{HIDDEN}x0, l.{HIDDEN}y0 "
+        f"FROM l_rows l {kind} JOIN r_rows r ON {spec.on}"
+    )
+    # Rows on a border that the join has not returned
+    border = f"l_rows l WHERE NOT l.{HIDDEN}one AND l.{HIDDEN}id NOT IN (SELECT {HIDDEN}id FROM {HIDDEN}joined)"
+    if semi:
+        waiting = table_of(con, f"SELECT {sink.shape.select}, l.{HIDDEN}id FROM {border} AND l.{HIDDEN}home")
+        away = _ids(con, spec, f"SELECT {HIDDEN}id, {HIDDEN}x0, {HIDDEN}y0 FROM {HIDDEN}joined WHERE NOT {HIDDEN}home")
+        emitted = f"{HIDDEN}home"
+    else:
+        waiting = table_of(con, f"SELECT {sink.shape.columns}, {HIDDEN}id FROM {HIDDEN}joined WHERE {HIDDEN}home AND NOT {HIDDEN}one")
+        away = _ids(con, spec, f"SELECT l.{HIDDEN}id, l.{HIDDEN}x0, l.{HIDDEN}y0 FROM {border} AND NOT l.{HIDDEN}home")
+        emitted = f"{HIDDEN}one"
+    rows, out = sink.emit(con, f"SELECT {sink.shape.columns} FROM {HIDDEN}joined WHERE {emitted}", name)
+    return rows, out, waiting, None, away, {}
+
+
+def settle_rows(settings: Settings, spec: Spec, part: int, side: str, waiting: Any, *away: Any) -> tuple[Any, ...]:
+    """The second round of a partition: rows that waited are returned if the other partitions have found a partner (semi), or none."""
+    with engine(settings, f"settle part {part} of {side}") as (con, report):
+        import pyarrow  # type: ignore[import-untyped]
+
+        found = [ids[part] for ids in away if part in ids]
+        con.register("waiting", waiting)
+        con.register("found", pyarrow.concat_tables(found) if found else pyarrow.table({f"{HIDDEN}id": pyarrow.array([], pyarrow.int64())}))
+        kind = "SEMI" if spec.how == "semi" else "ANTI"
+        sql = f"SELECT {spec.sink.shape.columns} FROM waiting {kind} JOIN found USING ({HIDDEN}id)"
+        report.rows, out = spec.sink.emit(con, sql, f"{part:05d}-{side}")
+    return report, out
+
+
+def settle_broadcast(settings: Settings, spec: Spec, given: Side, empty: Side, count: int, *arguments: Any) -> tuple[Any, ...]:
+    """The second round of a side that was broadcast: its rows that have found a partner in some task (semi), or none."""
+    with engine(settings, "settle the broadcast side") as (con, report):
+        import pyarrow  # type: ignore[import-untyped]
+
+        away, rest = arguments[:count], iter(arguments[count:])
+        given.fill(rest)
+        mine, other = spec.broadcast, "r" if spec.broadcast == "l" else "l"
+
+        def work() -> tuple[int, Any]:
+            given.view(con, f"{mine}_rows")
+            empty.fill(iter(())).view(con, f"{other}_rows")
+            found = [ids[0] for ids in away if 0 in ids]
+            con.register("found", pyarrow.concat_tables(found) if found else pyarrow.table({f"{HIDDEN}id": pyarrow.array([], pyarrow.int64())}))
+            kind = "" if spec.how == "semi" else "NOT "
+            join = "" if spec.how in ("semi", "anti") else f" LEFT JOIN {other}_rows {other} ON false"
+            sql = f"SELECT {spec.sink.shape.select} FROM {mine}_rows {mine}{join} WHERE {mine}.{HIDDEN}id {kind}IN (SELECT {HIDDEN}id FROM found)"
+            return spec.sink.emit(con, sql, "broadcast")
+
+        report.rows, out = guarded(con, settings, report, [given], work)
+    return report, out
+
+
+# ---- the plan
+
+
+def grouped(blocks: Sequence[Block], count: int) -> list[list[Block]]:
+    """Blocks that follow each other, in at most `count` groups of about the same size."""
+    total = sum(block.bytes for block in blocks)
+    groups: list[list[Block]] = []
+    done = 0
+    for block in blocks:
+        at = int(done * count / total) if total else 0
+        while len(groups) <= at:
+            groups.append([])
+        groups[-1].append(block)
+        done += block.bytes
+    return [group for group in groups if group]
+
+
+def choose_broadcast(run: Run, settings: Settings, left: Input, right: Input, allowed: str = "lr") -> str:
+    """The alias of the side that is sent to every node: the smaller one that fits; empty if there is none."""
+    wanted = {"left": "l", "right": "r", "never": "", "auto": "auto"}[run.options.broadcast]
+    if wanted != "auto":
+        if wanted and wanted not in allowed:
+            raise ValueError(f"this operation cannot broadcast its {run.options.broadcast} side")
+        return wanted
+    limit = run.options.broadcast_limit if isinstance(run.options.broadcast_limit, int) else settings.memory // 4
+    fitting = [(side.bytes, alias) for alias, side in (("r", right), ("l", left)) if alias in allowed and side.bytes <= limit]
+    return min(fitting)[1] if fitting else ""
+
+
+@dataclass
+class SJoinPlan:
+    """How a join will run. Print it, or call `run`."""
+
+    job: Run
+    settings: Settings
+    left: Planned
+    right: Planned
+    on: str
+    how: str
+    shape: Shape
+    broadcast: str = ""
+    splits: Optional[Splits] = None
+    groups: list[list[Block]] = field(default_factory=list)
+    extent: Optional[Box] = None
+
+    @property
+    def skipped(self) -> list[Any]:
+        return [*self.left.input.skipped, *self.right.input.skipped]
+
+    def __str__(self) -> str:
+        return describe(self)
+
+    def run(self) -> Result:
+        options = self.job.options
+        folder = None if options.output in (None, "table", "dataset") or self.shape.aggregates is not None else Folder(str(options.output))
+        sink = Sink(self.shape, folder, self.extent)
+        if folder is not None:
+            folder.prepare(options.overwrite)
+        spec = Spec(self.on, self.how, sink, self.splits, self.broadcast)
+        found = self._broadcast(spec) if self.splits is None else self._partitions(spec)
+        return finish(self.job, self, sink, found, self._empty(sink))
+
+    def _empty(self, sink: Sink) -> Any:
+        """The result of no rows."""
+        with schema_connection() as con:
+            for planned, name in ((self.left, "l_rows"), (self.right, "r_rows")):
+                planned.side([]).view(con, name)
+            right = "" if self.how in ("semi", "anti") else " LEFT JOIN r_rows r ON false"
+            return Sink(sink.shape).emit(con, f"SELECT {sink.shape.select} FROM l_rows l{right}", "0")[1]
+
+    def _broadcast(self, spec: Spec) -> list[Any]:
+        sent, streamed = (self.left, self.right) if spec.broadcast == "l" else (self.right, self.left)
+        whole, whole_tables = sent.whole()
+        calls = []
+        for part, group in enumerate(self.groups):
+            stream, stream_tables = streamed.side(group), tables_of(group)
+            sides, tables = ([whole, stream], [*whole_tables, *stream_tables])
+            if spec.broadcast == "r":
+                sides, tables = [stream, whole], [*stream_tables, *whole_tables]
+            calls.append(Call(f"join part {part}", join_rows, [self.settings, spec, part, *sides, *tables], 6))
+        references = self.job.stage("join", calls, counts=True)
+        found = [reference[1] for reference in references]
+        if spec.how in ("semi", "anti") and spec.broadcast == "l":
+            found = []
+        if spec.broadcast in _KEPT[self.how]:
+            away = [reference[4 if spec.broadcast == "l" else 5] for reference in references]
+            call = Call("settle", settle_broadcast, [self.settings, spec, whole, streamed.side([]), len(away), *away, *whole_tables], 2)
+            found.append(self.job.stage("settle", [call], counts=True)[0][1])
+        return found
+
+    def _partitions(self, spec: Spec) -> list[Any]:
+        splits = self.splits
+        assert splits is not None
+        for side, name in ((self.left, "left"), (self.right, "right")):
+            if not side.direct:
+                shuffle(self.job, self.settings, side, Places(splits), name)
+        calls = []
+        for part in range(len(splits)):
+            left, left_tables = self.left.leaf(splits, part)
+            right, right_tables = self.right.leaf(splits, part)
+            calls.append(Call(f"join part {part}", join_rows, [self.settings, spec, part, left, right, *left_tables, *right_tables], 6))
+        references = self.job.stage("join", calls, counts=True)
+        found = [reference[1] for reference in references]
+        settle = []
+        reports = [self.job.executor.get(reference[0]) for reference in references]
+        for at, side in enumerate("lr"):
+            if side not in _KEPT[self.how]:
+                continue
+            for part, reference in enumerate(references):
+                if reports[part].facts["waiting"][at]:
+                    away = [other[4 + at] for other, report in zip(references, reports) if part in report.facts["away"][at]]
+                    settle.append(Call(f"settle part {part} of {side}", settle_rows, [self.settings, spec, part, side, reference[2 + at], *away], 2))
+        if settle:
+            found += [reference[1] for reference in self.job.stage("settle", settle, counts=True)]
+        return found
+
+
+def describe(plan: SJoinPlan) -> str:
+    lines = [f"{plan.job.operation}, {plan.how}: {plan.on.replace(HIDDEN + 'g', 'geometry')}"]
+    for name, side in (("left", plan.left), ("right", plan.right)):
+        lines.append(f"  {name:<6} {side.input}; columns: {', '.join(side.columns) or 'none'}")
+    lines.append(f"  tasks  {plan.settings.threads} thread{'s' * (plan.settings.threads != 1)}, {plan.settings.memory / 1e6:,.0f} MB each, {plan.job.executor.slots} at a time on {plan.job.executor.nodes} node(s)")
+    if plan.splits is None:
+        sent = plan.left if plan.broadcast == "l" else plan.right
+        rounds = " and one more for rows without a partner" if plan.broadcast in _KEPT[plan.how] and plan.how != "inner" else ""
+        lines.append(f"  the {'left' if plan.broadcast == 'l' else 'right'} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; {len(plan.groups)} tasks read the other side{rounds}")
+        return "\n".join(lines)
+    leaves = plan.splits.leaves
+    work = [leaf.work for leaf in leaves]
+    lines.append(f"  {len(leaves)} partitions; estimated work of the largest is {max(work) / (sum(work) / len(work) or 1):.2f} times the mean")
+    for name, side, at in (("left", plan.left, 0), ("right", plan.right, 1)):
+        rows = sum(leaf.rows[at] for leaf in leaves)
+        copies = rows / side.input.rows if side.input.rows else 1.0
+        how = f"read directly, each byte by {repeated_reads(plan.splits, side):.2f} tasks" if side.direct else "shuffled"
+        lines.append(f"  {name:<6} {how}; a row is in {max(copies, 1.0):.3f} partitions")
+    if _KEPT[plan.how]:
+        lines.append("  a second round settles rows on borders that have found no partner")
+    lines.append(f"  {'part':>6} {'left rows':>12} {'right rows':>12} {'candidates':>12}  region")
+    for number_, leaf in enumerate(leaves[:20]):
+        region = ", ".join(f"{edge:g}" for edge in leaf.region)
+        lines.append(f"  {number_:>6} {leaf.rows[0]:>12,.0f} {leaf.rows[1]:>12,.0f} {leaf.candidates:>12,.0f}  [{region})")
+    if len(leaves) > 20:
+        lines.append(f"  {'..':>6} {len(leaves) - 20} more")
+    return "\n".join(lines)
+
+
+def plan_sjoin(
+    left: Any,
+    right: Any,
+    predicate: str = "intersects",
+    how: str = "inner",
+    select: Optional[Sequence[str]] = None,
+    aggregate: Optional[dict[str, str]] = None,
+    *,
+    distance: Optional[float] = None,
+    condition_sql: Optional[str] = None,
+    left_geometry: Optional[str] = None,
+    right_geometry: Optional[str] = None,
+    options: Options,
+) -> SJoinPlan:
+    if how not in HOW:
+        raise ValueError(f"how must be one of {', '.join(HOW)}, not {how!r}")
+    on = condition(predicate, distance, condition_sql)
+    job = Run("sjoin", executor_of(options), options)
+    settings = settings_of(job)
+    block_bytes = min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20)
+    opening = {"put": job.executor.put, "block_bytes": block_bytes, "on_error": options.on_error}
+    left_input = open_input(left, "left", left_geometry, **opening)
+    right_input = open_input(right, "right", right_geometry, **opening)
+    shape = shape_of(left_input.source, None if how in ("semi", "anti") else right_input.source, select, aggregate)
+    # Binds the condition as well
+    shape_of(left_input.source, right_input.source, ["1"], None, on)
+    texts = [*shape.items, *(one.argument for one in shape.aggregates or ()), condition_sql]
+    planned = [Planned.of(left_input, texts, distance or 0.0), Planned.of(right_input, texts)]
+    plan = SJoinPlan(job, settings, planned[0], planned[1], on, how, shape)
+    plan.broadcast = choose_broadcast(job, settings, left_input, right_input)
+    if plan.broadcast:
+        streamed = right_input if plan.broadcast == "l" else left_input
+        plan.groups = grouped(streamed.blocks, options.partitions or max(1, min(3 * job.executor.slots, 1 + streamed.rows // 20_000)))
+        return plan
+    # Empty geometries may equal each other, so all of them must be in one partition
+    direct = predicate.lower().removeprefix("st_") != "equals"
+    plan.splits, samples = place(job, settings, planned, partition_count(job, settings, planned), [direct, direct])
+    boxes = numpy.concatenate([one.boxes for one in samples])
+    if len(boxes):
+        plan.extent = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
+    return plan
