@@ -9,7 +9,7 @@ Inputs are Parquet and GeoParquet files, folders and globs (also of fsspec file 
 shows how an operation would run. `Options` lists the keywords that all operations take. docs/scale.md says when a cluster is worth it.
 """
 
-from ._api import plan, sjoin
+from ._api import dissolve, knn, overlay, plan, sjoin, sql
 from ._options import Cancel, Cancelled, InputError, Options, Progress
 from ._output import Result
 
@@ -20,6 +20,10 @@ __all__ = [
     "Options",
     "Progress",
     "Result",
+    "dissolve",
+    "knn",
+    "overlay",
     "plan",
     "sjoin",
+    "sql",
 ]

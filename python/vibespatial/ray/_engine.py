@@ -52,18 +52,19 @@ def schema_connection() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def engine(settings: Settings, label: str) -> Iterator[tuple[Any, Report]]:
-    """A connection with the budget of a task, and the report that is filled in when it ends."""
+def engine(settings: Settings, label: str, ordered: bool = False) -> Iterator[tuple[Any, Report]]:
+    """A connection with the budget of a task, and the report that is filled in when it ends. `ordered` keeps rows in the order in which
+    they are scanned."""
     begin = time.monotonic()
     report = Report(label, host=socket.gethostname(), process=os.getpid())
-    config = {
+    config: dict[str, Any] = {
         "threads": settings.threads,
         "memory_limit": f"{settings.memory_limit // 2**20}MiB",
-        "preserve_insertion_order": False,
     }
     if settings not in _open:
         config["temp_directory"] = _temporary(settings)
     with _database(settings, config).cursor() as con:
+        con.execute(f"SET preserve_insertion_order = {'true' if ordered else 'false'}")
         con.execute(f"SET vibe_execution_mode = '{'auto' if settings.gpu else 'cpu'}'")
         if settings.gpu and settings.gpu_memory:
             con.execute(f"SET vibe_gpu_memory_limit = {text(settings.gpu_memory)}")

@@ -272,3 +272,37 @@ def settings_of(run: Run) -> Settings:
     options = run.options
     memory = options.memory if isinstance(options.memory, int) else run.executor.memory()
     return Settings(memory, options.threads, options.num_gpus > 0, options.gpu_memory, options.temp_directory, options.on_error)
+
+
+def opening_of(run: Run, settings: Settings) -> dict[str, Any]:
+    """How inputs are opened: a block is a small part of the memory of a task."""
+    return {"put": run.executor.put, "block_bytes": min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20), "on_error": run.options.on_error}
+
+
+def extent_of(samples: Sequence[Sample]) -> Optional[Box]:
+    """The box of what was sampled."""
+    boxes = numpy.concatenate([one.boxes for one in samples])
+    return (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist()) if len(boxes) else None
+
+
+def describe_job(run: Run, settings: Settings, inputs: Sequence[Planned]) -> list[str]:
+    """What all plans print: the inputs and the tasks."""
+    lines = [f"  {side.source.name:<8} {side.input}; columns: {', '.join(side.columns) or 'none'}" for side in inputs]
+    threads = f"{settings.threads} thread{'s' * (settings.threads != 1)}"
+    nodes = f"{run.executor.nodes} node{'s' * (run.executor.nodes != 1)}"
+    lines.append(f"  tasks    {threads}, {settings.memory / 1e6:,.0f} MB each, {run.executor.slots} at a time on {nodes}")
+    return lines
+
+
+def describe_splits(splits: Splits) -> list[str]:
+    """The partitions and the work that is estimated for each."""
+    work = [leaf.work for leaf in splits.leaves]
+    share = max(work) / (sum(work) / len(work) or 1)
+    lines = [f"  {len(splits)} partition{'s' * (len(splits) != 1)}; estimated work of the largest is {share:.2f} times the mean"]
+    lines.append(f"  {'part':>6} {'left rows':>12} {'right rows':>12} {'candidates':>12}  region")
+    for at, leaf in enumerate(splits.leaves[:20]):
+        region = ", ".join(f"{edge:g}" for edge in leaf.region)
+        lines.append(f"  {at:>6} {leaf.rows[0]:>12,.0f} {leaf.rows[1]:>12,.0f} {leaf.candidates:>12,.0f}  [{region})")
+    if len(splits) > 20:
+        lines.append(f"  {'..':>6} {len(splits) - 20} more")
+    return lines

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from ._aggregates import Aggregate, arguments, combine, parse, partial, typed
 from ._engine import empty_view, schema_connection, table_of
 from ._executor import Run
 from ._inputs import HIDDEN, Source, quote
+from ._options import Options
 from ._output import Folder, Result
 from ._splits import Box
 
@@ -62,7 +63,7 @@ class Sink:
         return table.num_rows, table
 
 
-def shape_of(left: Source, right: Optional[Source], select: Optional[Sequence[str]], aggregate: Optional[dict[str, str]], on: str = "true") -> Shape:
+def shape_of(left: Source, right: Optional[Source], select: Optional[Sequence[str]], aggregate: Optional[Mapping[str, str]], on: str = "true") -> Shape:
     """Binds what is selected, so that names, types and mistakes are known before anything runs. `on` is bound with it."""
     if select is None:
         if aggregate is not None:
@@ -96,6 +97,15 @@ def shape_of(left: Source, right: Optional[Source], select: Optional[Sequence[st
     if twice:
         raise ValueError(f"the result would have several columns of the name {', '.join(twice)}: give them names with AS")
     return Shape(tuple(select), tuple(names), aggregates)
+
+
+def sink_of(options: Options, shape: Shape, extent: Optional[Box] = None) -> Sink:
+    """Where the rows of an operation go; a folder is made ready."""
+    if options.output in (None, "table", "dataset") or shape.aggregates is not None:
+        return Sink(shape)
+    folder = Folder(str(options.output))
+    folder.prepare(options.overwrite)
+    return Sink(shape, folder, extent)
 
 
 def finish(run: Run, plan: Any, sink: Sink, references: Sequence[Any], schema: Any) -> Result:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy
 
 from ._engine import Side, engine, guarded, point_in, schema_connection, table_of
-from ._exchange import Places, Planned, partition_count, place, repeated_reads, settings_of, shuffle, tables_of
+from ._exchange import Places, Planned, describe_job, describe_splits, extent_of, opening_of, partition_count, place, repeated_reads, settings_of, shuffle, tables_of
 from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, Input, number, open_input
 from ._options import Options, Settings
-from ._output import Folder, Result
-from ._rows import Shape, Sink, finish, shape_of
+from ._output import Result
+from ._rows import Shape, Sink, finish, shape_of, sink_of
 from ._splits import Box, Splits
 
 PREDICATES = {
@@ -35,7 +35,7 @@ _KEPT = {"inner": "", "left": "l", "right": "r", "full": "lr", "semi": "l", "ant
 _JOIN = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
-def condition(predicate: str, distance: Optional[float], extra: Optional[str]) -> str:
+def join_condition(predicate: str, distance: Optional[float], extra: Optional[str]) -> str:
     """The condition of the join over the aliases l and r."""
     name = predicate.lower().removeprefix("st_")
     if name == "dwithin":
@@ -264,11 +264,7 @@ class SJoinPlan:
         return describe(self)
 
     def run(self) -> Result:
-        options = self.job.options
-        folder = None if options.output in (None, "table", "dataset") or self.shape.aggregates is not None else Folder(str(options.output))
-        sink = Sink(self.shape, folder, self.extent)
-        if folder is not None:
-            folder.prepare(options.overwrite)
+        sink = sink_of(self.job.options, self.shape, self.extent)
         spec = Spec(self.on, self.how, sink, self.splits, self.broadcast)
         found = self._broadcast(spec) if self.splits is None else self._partitions(spec)
         return finish(self.job, self, sink, found, self._empty(sink))
@@ -330,30 +326,20 @@ class SJoinPlan:
 
 def describe(plan: SJoinPlan) -> str:
     lines = [f"{plan.job.operation}, {plan.how}: {plan.on.replace(HIDDEN + 'g', 'geometry')}"]
-    for name, side in (("left", plan.left), ("right", plan.right)):
-        lines.append(f"  {name:<6} {side.input}; columns: {', '.join(side.columns) or 'none'}")
-    lines.append(f"  tasks  {plan.settings.threads} thread{'s' * (plan.settings.threads != 1)}, {plan.settings.memory / 1e6:,.0f} MB each, {plan.job.executor.slots} at a time on {plan.job.executor.nodes} node(s)")
+    lines += describe_job(plan.job, plan.settings, [plan.left, plan.right])
     if plan.splits is None:
-        sent = plan.left if plan.broadcast == "l" else plan.right
-        rounds = " and one more for rows without a partner" if plan.broadcast in _KEPT[plan.how] and plan.how != "inner" else ""
-        lines.append(f"  the {'left' if plan.broadcast == 'l' else 'right'} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; {len(plan.groups)} tasks read the other side{rounds}")
+        name, sent = ("left", plan.left) if plan.broadcast == "l" else ("right", plan.right)
+        more = ", and one more settles its rows without a partner" if plan.broadcast in _KEPT[plan.how] else ""
+        lines.append(f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; {len(plan.groups)} tasks read the other side{more}")
         return "\n".join(lines)
-    leaves = plan.splits.leaves
-    work = [leaf.work for leaf in leaves]
-    lines.append(f"  {len(leaves)} partitions; estimated work of the largest is {max(work) / (sum(work) / len(work) or 1):.2f} times the mean")
+    lines += describe_splits(plan.splits)
     for name, side, at in (("left", plan.left, 0), ("right", plan.right, 1)):
-        rows = sum(leaf.rows[at] for leaf in leaves)
+        rows = sum(leaf.rows[at] for leaf in plan.splits.leaves)
         copies = rows / side.input.rows if side.input.rows else 1.0
         how = f"read directly, each byte by {repeated_reads(plan.splits, side):.2f} tasks" if side.direct else "shuffled"
-        lines.append(f"  {name:<6} {how}; a row is in {max(copies, 1.0):.3f} partitions")
+        lines.append(f"  {name:<8} {how}; a row is in {max(copies, 1.0):.3f} partitions")
     if _KEPT[plan.how]:
         lines.append("  a second round settles rows on borders that have found no partner")
-    lines.append(f"  {'part':>6} {'left rows':>12} {'right rows':>12} {'candidates':>12}  region")
-    for number_, leaf in enumerate(leaves[:20]):
-        region = ", ".join(f"{edge:g}" for edge in leaf.region)
-        lines.append(f"  {number_:>6} {leaf.rows[0]:>12,.0f} {leaf.rows[1]:>12,.0f} {leaf.candidates:>12,.0f}  [{region})")
-    if len(leaves) > 20:
-        lines.append(f"  {'..':>6} {len(leaves) - 20} more")
     return "\n".join(lines)
 
 
@@ -363,27 +349,26 @@ def plan_sjoin(
     predicate: str = "intersects",
     how: str = "inner",
     select: Optional[Sequence[str]] = None,
-    aggregate: Optional[dict[str, str]] = None,
+    aggregate: Optional[Mapping[str, str]] = None,
     *,
     distance: Optional[float] = None,
-    condition_sql: Optional[str] = None,
+    condition: Optional[str] = None,
     left_geometry: Optional[str] = None,
     right_geometry: Optional[str] = None,
     options: Options,
 ) -> SJoinPlan:
     if how not in HOW:
         raise ValueError(f"how must be one of {', '.join(HOW)}, not {how!r}")
-    on = condition(predicate, distance, condition_sql)
+    on = join_condition(predicate, distance, condition)
     job = Run("sjoin", executor_of(options), options)
     settings = settings_of(job)
-    block_bytes = min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20)
-    opening = {"put": job.executor.put, "block_bytes": block_bytes, "on_error": options.on_error}
+    opening = opening_of(job, settings)
     left_input = open_input(left, "left", left_geometry, **opening)
     right_input = open_input(right, "right", right_geometry, **opening)
     shape = shape_of(left_input.source, None if how in ("semi", "anti") else right_input.source, select, aggregate)
     # Binds the condition as well
     shape_of(left_input.source, right_input.source, ["1"], None, on)
-    texts = [*shape.items, *(one.argument for one in shape.aggregates or ()), condition_sql]
+    texts = [*shape.items, *(one.argument for one in shape.aggregates or ()), condition]
     planned = [Planned.of(left_input, texts, distance or 0.0), Planned.of(right_input, texts)]
     plan = SJoinPlan(job, settings, planned[0], planned[1], on, how, shape)
     plan.broadcast = choose_broadcast(job, settings, left_input, right_input)
@@ -394,7 +379,5 @@ def plan_sjoin(
     # Empty geometries may equal each other, so all of them must be in one partition
     direct = predicate.lower().removeprefix("st_") != "equals"
     plan.splits, samples = place(job, settings, planned, partition_count(job, settings, planned), [direct, direct])
-    boxes = numpy.concatenate([one.boxes for one in samples])
-    if len(boxes):
-        plan.extent = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
+    plan.extent = extent_of(samples)
     return plan
