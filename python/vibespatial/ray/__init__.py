@@ -9,6 +9,12 @@ Inputs are Parquet and GeoParquet files, folders and globs (also of fsspec file 
 shows how an operation would run. `Options` lists the keywords that all operations take. docs/scale.md says when a cluster is worth it.
 """
 
+try:
+    import numpy  # noqa: F401
+    import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"{error.name} is needed for vibespatial.ray: 'pip install \"vibespatial[ray]\"' gets it") from error
+
 from ._api import dissolve, knn, overlay, plan, sjoin, sql
 from ._options import Cancel, Cancelled, InputError, Options, Progress
 from ._output import Result

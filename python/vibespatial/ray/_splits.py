@@ -167,6 +167,8 @@ class Splits:
 
 def _best_cut(region: Box, left: Sample, right: Sample) -> Optional[tuple[int, float]]:
     """The axis and the coordinate that halve the work with the fewest rows on both sides of it; None if nothing is gained."""
+    if not len(left) and not len(right):
+        return None
     total = left.work.sum() + right.work.sum()
     best: Optional[tuple[float, int, float]] = None
     for axis in (0, 1):

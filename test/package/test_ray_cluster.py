@@ -1,0 +1,166 @@
+"""vibespatial.ray on a real cluster of two workers on this machine: same rows, progress, cancel, budgets, and workers that are killed.
+
+VIBESPATIAL_RAY_KILLS=50 runs the test with killed workers so many times (default: 2).
+"""
+import collections
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import vibespatial
+import vibespatial.ray
+from conftest import lattice
+
+KILLS = int(os.environ.get("VIBESPATIAL_RAY_KILLS", "2"))
+
+
+def arrow(result):
+    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
+
+
+def bag(table):
+    return collections.Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.fixture(scope="module")
+def con(pair):
+    with vibespatial.connect(threads=2) as opened:
+        opened.register("a", pair[0])
+        opened.register("b", pair[1])
+        yield opened
+
+
+def joined(con, how):
+    return bag(arrow(con.execute(f"SELECT l.id, r.id AS other FROM a l {how} JOIN b r ON ST_Intersects(l.geom, r.geom)")))
+
+
+def test_joins_progress_and_the_log_of_engines(cluster, con, pair):
+    told = []
+    for how in ("inner", "full"):
+        expected = joined(con, how)
+        for options in ({"broadcast": "never", "partitions": 3}, {"broadcast": "right"}):
+            result = vibespatial.ray.sjoin(*pair, "intersects", how, ["l.id", "r.id AS other"], progress=told.append, memory="1GB", **options)
+            assert bag(result.to_arrow()) == expected
+            assert result.log() and {(operation, engine) for _, operation, engine, _, _ in result.log()} == {("all", "cpu")}
+            assert all(report.process != os.getpid() and report.peak_memory < 10**9 for report in result.reports)
+    stages = {one.stage for one in told}
+    assert {"sample", "cut left", "cut right", "join", "settle"} <= stages
+    last = [one for one in told if one.stage == "join"][-1]
+    assert last.tasks_done == last.tasks and last.rows > 0 and last.eta_s == 0 and "tasks" in str(last)
+
+
+def test_datasets_in_and_out(cluster, con, pair):
+    from ray import data
+
+    blocks = data.from_arrow([pair[0].slice(0, 100), pair[0].slice(100)])
+    result = vibespatial.ray.sjoin(blocks, pair[1], "intersects", "left", ["l.id", "r.id AS other", "l.geom"], broadcast="never", partitions=3)
+    out = result.dataset()
+    assert out.count() == result.rows == sum(joined(con, "left").values())
+    assert collections.Counter((row["id"], row["other"]) for row in out.take_all()) == joined(con, "left")
+    assert vibespatial.ray.sjoin(out, pair[1], aggregate={"n": "count(DISTINCT l.id)"}).to_arrow().to_pylist()[0]["n"] > 100
+
+
+def test_neighbours_dissolve_overlay_and_sql(cluster, con, pair, tmp_path):
+    expected = bag(arrow(con.execute("SELECT id, other FROM vibe_knn('a', 'SELECT id AS other, geom FROM b', 2, left_columns := ['id'], right_columns := ['other'])")))
+    found = vibespatial.ray.knn(*pair, 2, ["l.id", "r.id AS other"], broadcast="never", partitions=3).to_arrow()
+    assert bag(found.select(["id", "other"])) == expected
+    assert bag(vibespatial.ray.dissolve(pair[0], "kind", {"id": "sum"}, partitions=2).to_arrow()) == bag(
+        arrow(con.execute("FROM vibe_dissolve('a', by := 'kind', aggregates := {'id': 'sum'})")))
+    result = vibespatial.ray.overlay(*pair, "difference", broadcast="never", partitions=3, output=tmp_path / "out")
+    assert result.rows == con.execute("SELECT count(*) FROM vibe_overlay('a', 'b', how := 'difference')").fetchall()[0][0]
+    assert con.execute(f"SELECT count(*) FROM '{tmp_path}/out/*.parquet'").fetchall()[0][0] == result.rows
+    rows = vibespatial.ray.sql("SELECT p.id FROM p SEMI JOIN z ON ST_Intersects(p.geom, z.geom)", {"p": pair[0], "z": pair[1]}, "p")
+    assert rows.rows == con.execute("SELECT count(*) FROM a SEMI JOIN b ON ST_Intersects(a.geom, b.geom)").fetchall()[0][0]
+
+
+def test_an_error_of_a_task_comes_out_as_it_is(cluster, pair):
+    with pytest.raises(vibespatial.ray.InputError, match="left, rows 0 to 259"):
+        vibespatial.ray.sjoin(*pair, left_geometry="CASE WHEN id = 77 THEN error('bad row') ELSE geom END")
+
+
+def slow(cluster):
+    """An operation of many tasks, each of which takes a while."""
+    table = lattice(400, 11)
+    query = "SELECT p.id, sum(sqrt(i)) AS s FROM p, range(3000000) t(i) WHERE p.id % 100 = 0 GROUP BY p.id"
+    return table, query
+
+
+def test_cancel_ends_the_tasks(cluster):
+    table, query = slow(cluster)
+    tables = [table.slice(at, 20) for at in range(0, 400, 20)]
+    from ray import data
+
+    cancel, told = vibespatial.ray.Cancel(), []
+
+    def progress(one):
+        told.append(one)
+        if one.tasks_done == 1:
+            threading.Timer(0.05, cancel.cancel).start()
+
+    begin = time.monotonic()
+    with pytest.raises(vibespatial.ray.Cancelled, match="sql was cancelled"):
+        vibespatial.ray.sql(query, {"p": data.from_arrow(tables)}, "p", combine="FROM parts", partitions=20, progress=progress, cancel=cancel)
+    assert time.monotonic() - begin < 60 and max(one.tasks_done for one in told) < 20
+    # The workers are free again
+    assert vibespatial.ray.sql("SELECT id FROM p", {"p": table}, "p").rows == 400
+
+
+def test_workers_that_are_killed_change_nothing(cluster, con, pair, tmp_path):
+    """A worker is killed at a random moment of each run, while tasks read, cut, join and write."""
+    expected = joined(con, "full")
+    killed = 0
+    for run in range(KILLS):
+        numbers = random.Random(run)
+        victims = []
+
+        def progress(one, numbers=numbers, victims=victims):
+            # From the second task on there are workers to choose from
+            if not victims and one.tasks_done and numbers.random() < 0.3:
+                found = workers()
+                if found:
+                    victims.append(numbers.choice(found))
+                    os.kill(victims[0], signal.SIGKILL)
+
+        out = tmp_path / f"run{run}"
+        result = vibespatial.ray.sjoin(*pair, "intersects", "full", ["l.id", "r.id AS other", "l.geom"], broadcast="never", partitions=7, output=out,
+                                       progress=progress)
+        assert result.rows == sum(expected.values())
+        assert bag(arrow(con.execute(f"SELECT id, other FROM '{out}/*.parquet'"))) == expected
+        assert sorted(path.name for path in out.iterdir())[0] == "_SUCCESS" and not (out / "_temporary").exists()
+        killed += len(victims)
+    assert killed > 0
+
+
+def workers():
+    """The processes of this cluster that run tasks: children of its raylet."""
+    import ray
+
+    session = os.path.basename(ray._private.worker._global_node.get_session_dir_path()).encode()
+    parents, titles = {}, {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    titles[int(name)] = file.read()
+                with open(f"/proc/{name}/stat") as file:
+                    parents[int(name)] = int(file.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+    raylets = {process for process, title in titles.items() if session in title and b"raylet/raylet" in title}
+    agents = (b"ray::RuntimeEnv", b"ray::Dashboard")
+    return [process for process, parent in parents.items()
+            if parent in raylets and titles.get(process, b"").startswith(b"ray::") and not titles[process].startswith(agents)]
+
+
+def test_without_a_cluster_the_error_says_what_to_do():
+    code = "import vibespatial.ray, pyarrow; vibespatial.ray.sjoin(pyarrow.table({'a': [1]}), pyarrow.table({'a': [1]}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "call ray.init() first" in done.stderr
+    bare = os.environ["VIBESPATIAL_BARE_PYTHON"]
+    done = subprocess.run([bare, "-c", "import vibespatial; import vibespatial.ray"], capture_output=True, text=True)
+    assert done.returncode == 1 and "pip install \"vibespatial[ray]\"" in done.stderr
