@@ -26,6 +26,10 @@ all: ## build the extension and the tests, for every version of DuckDB or for DU
 demo: extension ## answer a question on the data in data/, in the DuckDB shell
 	@scripts/demo.sh $(ONE) $(EXTENSION)
 
+.PHONY: ray-demo
+ray-demo: extension ## start a Ray cluster of two workers on loopback, plan and run a join of points and countries, and end it (ARGS="--points 1000000" goes to it)
+	@python3 scripts/ray_demo.py $(PLATFORM) $(BUILD) $(ARGS)
+
 .PHONY: extension
 extension: ## build the extension alone, for the first version of DuckDB or for DUCKDB=2.0.0
 	@$(BUILD_ONE) extension
@@ -118,6 +122,10 @@ bench-overlay: extension ## run the benchmark of unions and overlays (ARGS="--qu
 .PHONY: bench-arrow
 bench-arrow: extension ## run the benchmark of native GeoArrow points beside two DOUBLE columns (ARGS="--rows 1000000" goes to it)
 	@python=$$($(FETCH) bench-python) && $$python bench/arrow.py --extension $(EXTENSION) $(ARGS)
+
+.PHONY: bench-ray
+bench-ray: extension ## run joins in two Ray workers beside one process of two threads, and simulate partitions of a billion points (ARGS="--points 5000000" goes to it)
+	@python3 scripts/ray_demo.py $(PLATFORM) $(BUILD) --program bench/cluster.py $(ARGS)
 
 .PHONY: bench-hostile
 bench-hostile: extension ## run the benchmark of input that makes algorithms quadratic, beside GEOS (ARGS="--quick" goes to it)

@@ -10,6 +10,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         python        the interpreter of the environment the Python tests run in
         duckdb-wheel  DuckDB's Python package, as a file (--python cp312: for another Python)
         bench-python  the interpreter of the environment the benchmarks run in
+        ray-python    the interpreter of the environment the Ray demo runs in
         docs-python   the interpreter of the environment the documentation is built in
         spatial       DuckDB's own spatial extension, as the tests take it
         spatialbench  the program that makes the tables of SpatialBench

@@ -17,7 +17,9 @@ from ._inputs import HIDDEN, Block, Input, Source, needed_columns
 from ._options import Report, Settings
 from ._splits import Box, Sample, Splits, split
 
-_SAMPLED_BLOCKS = 24
+# More partitions need a larger sample, so that chance does not decide their sizes
+_SAMPLED_BLOCKS = (24, 256)
+_SAMPLED_ROWS = 64
 # A row group may be read by so many tasks, on average, before moving its rows is cheaper
 _DIRECT = 1.5
 
@@ -105,6 +107,7 @@ def cut_block(settings: Settings, side: Side, places: Places, leaves: Sequence[i
         schema, parts, reach, report.read = guarded(con, settings, report, [side], work)
         cut = [pyarrow.Table.from_batches(batches, schema=schema).combine_chunks() for batches in parts]
         report.facts["reach"] = reach
+        report.facts["bytes"] = sum(table.nbytes for table in cut)
         report.facts["rows"] = {leaf: table.num_rows for leaf, table in zip(leaves, cut) if table.num_rows}
     return (report, *cut)
 
@@ -172,14 +175,14 @@ def _evenly(count: int, most: int) -> list[int]:
     return sorted({round(number * (count - 1) / (most - 1)) for number in range(most)})
 
 
-def sample(run: Run, settings: Settings, planned: Sequence[Planned]) -> list[Sample]:
-    """A sample of each side: rows of some blocks, and the boxes of the other row groups where the files have them."""
+def sample(run: Run, settings: Settings, planned: Sequence[Planned], count: int) -> list[Sample]:
+    """A sample of each side for so many partitions: rows of some blocks, and the boxes of the other row groups where the files have them."""
     calls, chosen = [], []
     for side in planned:
         blocks = side.input.blocks
-        numbers = _evenly(len(blocks), _SAMPLED_BLOCKS)
+        numbers = _evenly(len(blocks), min(max(_SAMPLED_BLOCKS[0], count), _SAMPLED_BLOCKS[1]))
         rows = sum(blocks[number].rows for number in numbers)
-        step = max(1, rows // run.options.sample_rows)
+        step = max(1, rows // max(run.options.sample_rows, _SAMPLED_ROWS * count))
         chosen.append(numbers)
         for number in numbers:
             one = Side(side.source, needed_columns(side.source.names, [side.source.geometry]), [bare(blocks[number])], boxes=True, reach=side.reach)
@@ -226,7 +229,7 @@ def partition_count(run: Run, settings: Settings, planned: Sequence[Planned]) ->
 
 def place(run: Run, settings: Settings, planned: Sequence[Planned], count: int, direct: Sequence[bool]) -> tuple[Splits, list[Sample]]:
     """Places the splits, and decides for each side that may be read directly whether it is."""
-    samples = sample(run, settings, planned)
+    samples = sample(run, settings, planned, count)
     splits = split(samples[0], samples[1] if len(samples) > 1 else Sample(), count)
     for side, allowed in zip(planned, direct):
         wanted = run.options.exchange
@@ -275,8 +278,13 @@ def settings_of(run: Run) -> Settings:
 
 
 def opening_of(run: Run, settings: Settings) -> dict[str, Any]:
-    """How inputs are opened: a block is a small part of the memory of a task."""
-    return {"put": run.executor.put, "block_bytes": min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20), "on_error": run.options.on_error}
+    """How inputs are opened: a block is a small part of the memory of a task, and every task has one."""
+    return {
+        "put": run.executor.put,
+        "block_bytes": min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20),
+        "blocks": max(4 * run.executor.slots, run.options.partitions or 1),
+        "on_error": run.options.on_error,
+    }
 
 
 def extent_of(samples: Sequence[Sample]) -> Optional[Box]:

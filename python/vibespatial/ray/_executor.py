@@ -22,12 +22,14 @@ _END_S = 10
 
 @dataclass
 class Call:
-    """A task to run. References among `arguments` are replaced by their values; those inside of other values are not."""
+    """A task to run. References among `arguments` are replaced by their values; those inside of other values are not. `work` is an
+    estimate: those with the most begin first."""
 
     label: str
     task: Callable[..., tuple[Any, ...]]
     arguments: Sequence[Any]
     returns: int = 1
+    work: float = 0.0
 
 
 class LocalExecutor:
@@ -193,14 +195,15 @@ class Run:
         under_way: dict[Any, int] = {}
         stage_begin = time.monotonic()
         done = following = 0
+        order = sorted(range(len(calls)), key=lambda at: -calls[at].work)
         self._tell(name, 0, len(calls), stage_begin)
         try:
             while done < len(calls):
                 self._check()
                 while following < len(calls) and len(under_way) < 2 * self.executor.slots:
-                    references = self.executor.submit(calls[following])
-                    results[following] = references
-                    under_way[references[0]] = following
+                    at = order[following]
+                    results[at] = references = self.executor.submit(calls[at])
+                    under_way[references[0]] = at
                     following += 1
                 for reference in self.executor.wait(list(under_way), _POLL_S):
                     report: Report = self.executor.get(reference)

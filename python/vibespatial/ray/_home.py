@@ -69,7 +69,7 @@ def run_partitions(job: Run, settings: Settings, spec: Spec, splits: Splits, fir
             whole, whole_tables = side.whole()
             sides.append(whole)
             tables += whole_tables
-        calls.append(Call(f"{spec.prefix or 'query'} part {part}", query_rows, [settings, spec, part, sides, *tables], 2))
+        calls.append(Call(f"{spec.prefix or 'query'} part {part}", query_rows, [settings, spec, part, sides, *tables], 2, splits.leaves[part].work))
     return [reference[1] for reference in job.stage(name, calls, counts=True)]
 
 
@@ -113,7 +113,7 @@ class OverlayPlan:
     def __str__(self) -> str:
         lines = [f"overlay, {self.how}", *describe_job(self.job, self.settings, [self.left, self.right])]
         if self.splits is None:
-            lines.append(f"  the right side goes to every node; {len(self.groups)} tasks read the left side")
+            lines.append(f"  the right side goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}")
             return "\n".join(lines)
         lines += describe_splits(self.splits)
         for _, swapped in self.passes:
@@ -212,7 +212,7 @@ class SqlPlan:
         lines = [f"sql: {' '.join(self.query.split())}", *describe_job(self.job, self.settings, list(self.tables.values()))]
         sent = [name for name in self.order[1 if self.splits is None else 2 :]]
         if self.splits is None:
-            lines.append(f"  {len(self.groups)} tasks read {self.order[0]}")
+            lines.append(f"  {self.order[0]} is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}")
         else:
             lines += describe_splits(self.splits)
             lines.append(f"  each row of {self.order[0]} is in one partition, rows of {self.order[1]} wherever they can meet one")

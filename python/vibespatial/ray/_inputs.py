@@ -21,6 +21,7 @@ from ._splits import Box
 HIDDEN = "_vibe_"
 _PLAIN_NAMES = ("geometry", "geom", "wkb_geometry", "wkb")
 _FOOTERS = 16
+_LEAST_BLOCK = 2**20
 
 
 def quote(name: str) -> str:
@@ -233,7 +234,12 @@ def _blocks_of(footer: _Footer, first: int, block_bytes: int) -> list[Block]:
     ]
 
 
-def _open_files(paths: Sequence[str], name: str, block_bytes: int, on_error: str) -> tuple[Source, list[Block], int, list[Any]]:
+def _block_size(total: int, block_bytes: int, count: int) -> int:
+    """The size of blocks that makes at least `count` of them, if they are not too small then."""
+    return min(block_bytes, max(total // count, _LEAST_BLOCK))
+
+
+def _open_files(paths: Sequence[str], name: str, block_bytes: int, count: int, on_error: str) -> tuple[Source, list[Block], int, list[Any]]:
     filesystem, _, protocol = _filesystem(paths[0])
     files: list[str] = []
     for path in paths:
@@ -266,6 +272,7 @@ def _open_files(paths: Sequence[str], name: str, block_bytes: int, on_error: str
             footers.remove(footer)
     blocks: list[Block] = []
     first = 0
+    block_bytes = _block_size(sum(group.bytes for footer in footers for group in footer.groups), block_bytes, count)
     for footer in footers:
         blocks += _blocks_of(footer, first, block_bytes)
         first += sum(group.rows for group in footer.groups)
@@ -279,8 +286,9 @@ def _open_files(paths: Sequence[str], name: str, block_bytes: int, on_error: str
 # ---- tables
 
 
-def _table_blocks(table: Any, put: Any, block_bytes: int) -> list[Block]:
+def _table_blocks(table: Any, put: Any, block_bytes: int, blocks_wanted: int) -> list[Block]:
     blocks = []
+    block_bytes = _block_size(table.nbytes, block_bytes, blocks_wanted)
     count = max(1, min(table.num_rows, -(-table.nbytes // block_bytes)))
     for number in range(count):
         begin, end = table.num_rows * number // count, table.num_rows * (number + 1) // count
@@ -315,8 +323,9 @@ def _dataset_blocks(dataset: Any) -> tuple[list[Block], Any]:
 # ---- what was given
 
 
-def open_input(given: Any, name: str, geometry: Optional[str], *, put: Any, block_bytes: int, on_error: str, spatial: bool = True) -> Input:
-    """Opens a path, a list of paths, a GeoDataFrame, an Arrow table or a Ray Dataset. `geometry` is a column or an SQL expression."""
+def open_input(given: Any, name: str, geometry: Optional[str], *, put: Any, block_bytes: int, blocks: int, on_error: str, spatial: bool = True) -> Input:
+    """Opens a path, a list of paths, a GeoDataFrame, an Arrow table or a Ray Dataset. `geometry` is a column or an SQL
+    expression. Blocks have at most `block_bytes`, and there are at least so many, if they are not too small then."""
     from .._frames import to_table
     from ._engine import describe_source, schema_connection
 
@@ -325,13 +334,13 @@ def open_input(given: Any, name: str, geometry: Optional[str], *, put: Any, bloc
     skipped: list[Any] = []
     if isinstance(given, (str, os.PathLike)) or (isinstance(given, (list, tuple)) and given and all(isinstance(one, (str, os.PathLike)) for one in given)):
         paths = [os.fspath(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
-        source, blocks, files, skipped = _open_files(paths, name, block_bytes, on_error)
+        source, found, files, skipped = _open_files(paths, name, block_bytes, blocks, on_error)
     else:
         import pyarrow  # type: ignore[import-untyped]
 
         source = Source(name, (), None)
         if hasattr(given, "to_arrow_refs"):
-            blocks, empty = _dataset_blocks(given)
+            found, empty = _dataset_blocks(given)
         else:
             if hasattr(given, "to_arrow") and hasattr(given, "geometry"):
                 table = to_table(given)
@@ -342,13 +351,13 @@ def open_input(given: Any, name: str, geometry: Optional[str], *, put: Any, bloc
                     f"{name}: a path, a list of paths, a GeoDataFrame, an Arrow table or a Ray Dataset is needed, not {type(given).__name__}"
                 )
             empty = table.schema.empty_table()
-            blocks = _table_blocks(table, put, block_bytes)
+            found = _table_blocks(table, put, block_bytes, blocks)
     with schema_connection() as con:
         columns = describe_source(con, source, empty)
         source = replace(source, columns=tuple(columns))
         if spatial:
             source = replace(source, geometry=_geometry_of(source, geometry))
-    return Input(source, tuple(blocks), files, empty, tuple(skipped))
+    return Input(source, tuple(found), files, empty, tuple(skipped))
 
 
 def _geometry_of(source: Source, wanted: Optional[str]) -> str:

@@ -173,7 +173,7 @@ class KnnPlan:
         lines = [f"knn: {self.k} nearest" + ("" if self.max_distance is None else f" within {self.max_distance:g}")]
         lines += describe_job(self.job, self.settings, [self.left, self.right])
         if self.splits is None:
-            lines.append(f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) goes to every node; {len(self.groups)} tasks read the left side")
+            lines.append(f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}")
         else:
             lines += describe_splits(self.splits)
             lines.append("  left     shuffled, each row to one partition")
@@ -211,7 +211,7 @@ class KnnPlan:
         for part in range(len(splits)):
             left, left_tables = self.left.leaf(splits, part)
             right, right_tables = self.right.leaf(splits, part)
-            calls.append(Call(f"neighbours in part {part}", find_neighbours, [self.settings, spec, part, left, right, *left_tables, *right_tables], 4))
+            calls.append(Call(f"neighbours in part {part}", find_neighbours, [self.settings, spec, part, left, right, *left_tables, *right_tables], 4, splits.leaves[part].work))
         first = self.job.stage("neighbours", calls, counts=True)
         asks = [get(reference[0]).facts["asks"] for reference in first]
         calls = []

@@ -92,7 +92,7 @@ class Options:
     overwrite         whether an output folder that holds a finished result may be replaced
     max_retries       how often Ray starts a task again whose worker was lost
     executor          'ray', 'local' for tasks one after another in this process, or an executor
-    sample_rows       how many rows of each side are sampled to place the partitions
+    sample_rows       how many rows of each side are sampled to place the partitions, at least; 64 for each partition
     """
 
     partitions: Optional[int] = None

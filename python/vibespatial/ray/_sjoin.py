@@ -307,7 +307,7 @@ class SJoinPlan:
         for part in range(len(splits)):
             left, left_tables = self.left.leaf(splits, part)
             right, right_tables = self.right.leaf(splits, part)
-            calls.append(Call(f"join part {part}", join_rows, [self.settings, spec, part, left, right, *left_tables, *right_tables], 6))
+            calls.append(Call(f"join part {part}", join_rows, [self.settings, spec, part, left, right, *left_tables, *right_tables], 6, splits.leaves[part].work))
         references = self.job.stage("join", calls, counts=True)
         found = [reference[1] for reference in references]
         settle = []
@@ -330,7 +330,7 @@ def describe(plan: SJoinPlan) -> str:
     if plan.splits is None:
         name, sent = ("left", plan.left) if plan.broadcast == "l" else ("right", plan.right)
         more = ", and one more settles its rows without a partner" if plan.broadcast in _KEPT[plan.how] else ""
-        lines.append(f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; {len(plan.groups)} tasks read the other side{more}")
+        lines.append(f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}")
         return "\n".join(lines)
     lines += describe_splits(plan.splits)
     for name, side, at in (("left", plan.left, 0), ("right", plan.right, 1)):

@@ -7,7 +7,6 @@ box, and only there the pair counts: none is lost, none is doubled, wherever the
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
@@ -165,8 +164,8 @@ class Splits:
         return [number for number, leaf in enumerate(self.leaves) if touching(numpy.array([box]), leaf.region)[0]]
 
 
-def _best_cut(region: Box, left: Sample, right: Sample) -> Optional[tuple[int, float]]:
-    """The axis and the coordinate that halve the work with the fewest rows on both sides of it; None if nothing is gained."""
+def _best_cut(region: Box, left: Sample, right: Sample, share: float) -> Optional[tuple[int, float]]:
+    """The axis and the coordinate that leave this share of the work below, with the fewest rows on both sides; None if nothing is gained."""
     if not len(left) and not len(right):
         return None
     total = left.work.sum() + right.work.sum()
@@ -176,55 +175,52 @@ def _best_cut(region: Box, left: Sample, right: Sample) -> Optional[tuple[int, f
         work = numpy.concatenate([left.work, right.work])
         order = numpy.argsort(middles, kind="stable")
         reached = numpy.cumsum(work[order])
-        at = int(numpy.searchsorted(reached, total / 2))
+        at = int(numpy.searchsorted(reached, total * share))
         value = float(middles[order[min(at, len(order) - 1)]])
         if not (region[axis] < value < region[axis + 2]):
             continue
         low = sum(side.work[side.boxes[:, axis] < value].sum() for side in (left, right))
         high = sum(side.work[side.boxes[:, axis + 2] >= value].sum() for side in (left, right))
-        if max(low, high) < total and (best is None or max(low, high) < best[0]):
-            best = (max(low, high), axis, value)
+        largest = max(low / share, high / (1 - share))
+        if max(low, high) < total and (best is None or largest < best[0]):
+            best = (largest, axis, value)
     return None if best is None else (best[1], best[2])
 
 
+class _Slot:
+    """A place in the tree: a leaf, or the node that it was cut into."""
+
+    node: Any = None
+
+
 def split(left: Sample, right: Sample, count: int) -> Splits:
-    """At most `count` partitions: the one with the most work is halved, again and again."""
+    """At most `count` partitions. A region that is to have several is cut in two, and each half gets as many as its share of the work."""
 
     def leaf_of(region: Box, a: Sample, b: Sample) -> Leaf:
         pairs = candidates(a, b)
         return Leaf(region, (float(a.weights.sum()), float(b.weights.sum())), pairs, float(a.work.sum() + b.work.sum() + pairs))
 
-    class Slot:
-        """A place in the tree that a leaf is in until it is cut."""
-
-        node: Any = None
-
-    top = Slot()
-    heap: list[tuple[float, int, Box, Sample, Sample, Leaf, Slot]] = []
-    made = 0
-
-    def push(region: Box, a: Sample, b: Sample, slot: Slot) -> None:
-        nonlocal made
-        leaf = leaf_of(region, a, b)
-        slot.node = leaf
-        made += 1
-        heapq.heappush(heap, (-leaf.work, made, region, a, b, leaf, slot))
-
-    push(PLANE, left, right, top)
-    final = 0
-    while heap and len(heap) + final < count:
-        _, _, region, a, b, _, slot = heapq.heappop(heap)
-        cut = _best_cut(region, a, b)
+    top = _Slot()
+    top.node = leaf_of(PLANE, left, right)
+    todo: list[tuple[_Slot, Sample, Sample, int]] = [(top, left, right, count)]
+    while todo:
+        slot, a, b, wanted = todo.pop()
+        region = slot.node.region
+        cut = _best_cut(region, a, b, (wanted // 2) / wanted) if wanted > 1 else None
         if cut is None:
-            final += 1
             continue
         axis, value = cut
-        low = tuple(value if at == axis + 2 else edge for at, edge in enumerate(region))
-        high = tuple(value if at == axis else edge for at, edge in enumerate(region))
-        slots = (Slot(), Slot())
-        slot.node = _Node(axis, value, *slots)
-        for part, inner in ((low, slots[0]), (high, slots[1])):
-            push(part, a.take(touching(a.boxes, part)), b.take(touching(b.boxes, part)), inner)  # type: ignore[arg-type]
+        halves = []
+        for kept in (axis + 2, axis):
+            part: Box = tuple(value if at == kept else edge for at, edge in enumerate(region))  # type: ignore[assignment]
+            inner = _Slot()
+            rows = a.take(touching(a.boxes, part)), b.take(touching(b.boxes, part))
+            inner.node = leaf_of(part, *rows)
+            halves.append((inner, *rows))
+        slot.node = _Node(axis, value, halves[0][0], halves[1][0])
+        work = [half[0].node.work for half in halves]
+        below = min(max(round(wanted * work[0] / (sum(work) or 1)), 1), wanted - 1)
+        todo += [(*halves[0], below), (*halves[1], wanted - below)]
 
     leaves: list[Leaf] = []
 
