@@ -123,7 +123,9 @@ def partial(con: Any, keys: Sequence[str], aggregates: Sequence[Aggregate], sour
     for aggregate in aggregates:
         if aggregate.exact:
             # HUGEINT has no Arrow type of its own
-            found.append(table_of(con, f"SELECT * REPLACE (CAST({HIDDEN}m AS VARCHAR) AS {HIDDEN}m) FROM ({exact_query(keys, aggregate, source)})"))
+            found.append(
+                table_of(con, f"SELECT * REPLACE (CAST({HIDDEN}m AS VARCHAR) AS {HIDDEN}m) FROM ({exact_query(keys, aggregate, source)})")
+            )
     return found
 
 
@@ -153,7 +155,9 @@ def combine(con: Any, keys: Sequence[str], aggregates: Sequence[Aggregate], part
 
     con.register(f"{HIDDEN}plain", pyarrow.concat_tables([part[0] for part in parts]))
     listed = [f"p.{quote(key)}" for key in keys]
-    plain = ", ".join([*(quote(key) for key in keys), *(f"{how.format(quote(name))} AS {quote(name)}" for name, _, how in _plain(aggregates))])
+    plain = ", ".join(
+        [*(quote(key) for key in keys), *(f"{how.format(quote(name))} AS {quote(name)}" for name, _, how in _plain(aggregates))]
+    )
     group = f" GROUP BY {', '.join(quote(key) for key in keys)}" if keys else ""
     source = f"(SELECT {plain} FROM {HIDDEN}plain{group}) p"
     columns = list(listed)
@@ -168,7 +172,10 @@ def combine(con: Any, keys: Sequence[str], aggregates: Sequence[Aggregate], part
     for aggregate in aggregates:
         name, out = f"p.{quote(f'{HIDDEN}p_{aggregate.name}')}", quote(aggregate.name)
         if aggregate.exact:
-            columns += [f"x{exact.index(aggregate)}.parts AS {out}", f"CAST(p.{quote(f'{HIDDEN}p_{aggregate.name}_n')} AS BIGINT) AS {quote(f'{HIDDEN}n_{aggregate.name}')}"]
+            columns += [
+                f"x{exact.index(aggregate)}.parts AS {out}",
+                f"CAST(p.{quote(f'{HIDDEN}p_{aggregate.name}_n')} AS BIGINT) AS {quote(f'{HIDDEN}n_{aggregate.name}')}",
+            ]
         elif aggregate.distinct:
             columns.append(f"coalesce(len({name}), 0) AS {out}")
         elif aggregate.function == "count":

@@ -11,7 +11,13 @@ from ._options import Options
 from ._output import Result
 from ._sjoin import plan_sjoin
 
-_PLANS: dict[str, Callable[..., Any]] = {"sjoin": plan_sjoin, "knn": plan_knn, "dissolve": plan_dissolve, "overlay": plan_overlay, "sql": plan_sql}
+_PLANS: dict[str, Callable[..., Any]] = {
+    "sjoin": plan_sjoin,
+    "knn": plan_knn,
+    "dissolve": plan_dissolve,
+    "overlay": plan_overlay,
+    "sql": plan_sql,
+}
 _OPTIONS = set(Options.__dataclass_fields__)
 
 
@@ -31,8 +37,15 @@ def _run(operation: str, *arguments: Any, **keywords: Any) -> Result:
     return result
 
 
-def sjoin(left: Any, right: Any, predicate: str = "intersects", how: str = "inner", select: Optional[Sequence[str]] = None,
-          aggregate: Optional[Mapping[str, str]] = None, **keywords: Any) -> Result:
+def sjoin(
+    left: Any,
+    right: Any,
+    predicate: str = "intersects",
+    how: str = "inner",
+    select: Optional[Sequence[str]] = None,
+    aggregate: Optional[Mapping[str, str]] = None,
+    **keywords: Any,
+) -> Result:
     """Joins the rows of two inputs by a spatial predicate.
 
     predicate   'intersects', 'within', 'contains', 'covers', 'coveredby', 'contains_properly', 'within_properly', 'touches', 'crosses',
@@ -63,7 +76,9 @@ def knn(left: Any, right: Any, k: int = 1, select: Optional[Sequence[str]] = Non
     return _run("knn", left, right, k, select, **keywords)
 
 
-def dissolve(data: Any, by: Union[str, Sequence[str], None] = None, aggregates: Optional[Mapping[str, str]] = None, **keywords: Any) -> Result:
+def dissolve(
+    data: Any, by: Union[str, Sequence[str], None] = None, aggregates: Optional[Mapping[str, str]] = None, **keywords: Any
+) -> Result:
     """Merges the geometries of rows that agree in the columns `by`, as vibe_dissolve does.
 
     aggregates   the other columns to return and how, such as {'population': 'sum'}; by default the first value of each

@@ -79,8 +79,13 @@ class DissolvePlan:
         return list(self.data.input.skipped)
 
     def __str__(self) -> str:
-        lines = [f"dissolve by {', '.join(self.by) or 'nothing: all rows are one group'}", *describe_job(self.job, self.settings, [self.data])]
-        lines.append(f"  rows are shuffled by their group to {self.count} task{'s' * (self.count != 1)}; a group is dissolved in one of them")
+        lines = [
+            f"dissolve by {', '.join(self.by) or 'nothing: all rows are one group'}",
+            *describe_job(self.job, self.settings, [self.data]),
+        ]
+        lines.append(
+            f"  rows are shuffled by their group to {self.count} task{'s' * (self.count != 1)}; a group is dissolved in one of them"
+        )
         return "\n".join(lines)
 
     def run(self) -> Result:
@@ -89,7 +94,11 @@ class DissolvePlan:
         spec = Spec(self.by, self.items, self.arguments, sink, self.count)
         calls = []
         for block in self.data.input.blocks:
-            calls.append(Call(f"group {block.label}", group_block, [self.settings, spec, self.data.side([block]), *tables_of([block])], 1 + self.count))
+            calls.append(
+                Call(
+                    f"group {block.label}", group_block, [self.settings, spec, self.data.side([block]), *tables_of([block])], 1 + self.count
+                )
+            )
         cut = self.job.stage("group", calls)
         counts = [self.job.executor.get(reference[0]).facts["rows"] for reference in cut]
         calls = []
@@ -102,8 +111,14 @@ class DissolvePlan:
         return finish(self.job, self, sink, found, self.empty)
 
 
-def plan_dissolve(data: Any, by: Union[str, Sequence[str], None] = None, aggregates: Optional[Mapping[str, str]] = None, *,
-                  geometry: Optional[str] = None, options: Options) -> DissolvePlan:
+def plan_dissolve(
+    data: Any,
+    by: Union[str, Sequence[str], None] = None,
+    aggregates: Optional[Mapping[str, str]] = None,
+    *,
+    geometry: Optional[str] = None,
+    options: Options,
+) -> DissolvePlan:
     job = Run("dissolve", executor_of(options), options)
     settings = settings_of(job)
     given = open_input(data, "data", geometry, **opening_of(job, settings))
@@ -117,7 +132,11 @@ def plan_dissolve(data: Any, by: Union[str, Sequence[str], None] = None, aggrega
     # The geometry has the name of its column, or of what GeoPandas calls it
     plain = next((name for name, kind in source.columns if source.geometry in (quote(name), f"ST_GeomFromWKB({quote(name)})")), None)
     shape_name = plain or "geometry"
-    others = [names[name.lower()] for name in aggregates] if aggregates is not None else [name for name in source.names if name not in keys and name != plain]
+    others = (
+        [names[name.lower()] for name in aggregates]
+        if aggregates is not None
+        else [name for name in source.names if name not in keys and name != plain]
+    )
     columns = list(dict.fromkeys([*keys, *(name for name in others if name != shape_name)]))
     items = ", ".join([*(quote(name) for name in columns), f"{HIDDEN}g AS {quote(shape_name)}"])
     arguments = f", geometry := {text(shape_name)}"

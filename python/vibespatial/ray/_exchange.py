@@ -185,7 +185,9 @@ def sample(run: Run, settings: Settings, planned: Sequence[Planned], count: int)
         step = max(1, rows // max(run.options.sample_rows, _SAMPLED_ROWS * count))
         chosen.append(numbers)
         for number in numbers:
-            one = Side(side.source, needed_columns(side.source.names, [side.source.geometry]), [bare(blocks[number])], boxes=True, reach=side.reach)
+            one = Side(
+                side.source, needed_columns(side.source.names, [side.source.geometry]), [bare(blocks[number])], boxes=True, reach=side.reach
+            )
             calls.append(Call(f"sample {blocks[number].label}", sample_block, [settings, one, step, *tables_of([blocks[number]])], 2))
     references = iter(run.stage("sample", calls))
     found = []

@@ -51,7 +51,9 @@ def query_rows(settings: Settings, spec: Spec, part: int, sides: Sequence[Side],
     return report, out
 
 
-def run_partitions(job: Run, settings: Settings, spec: Spec, splits: Splits, first: Planned, second: Planned, others: Sequence[Planned], name: str) -> list[Any]:
+def run_partitions(
+    job: Run, settings: Settings, spec: Spec, splits: Splits, first: Planned, second: Planned, others: Sequence[Planned], name: str
+) -> list[Any]:
     """One pass: the rows of `first` at home, those of `second` wherever they can meet one, the others everywhere."""
     first.pieces, second.pieces = {}, {}
     reaches = shuffle(job, settings, first, Places(splits, "home"), f"{name} {first.source.name}")
@@ -69,11 +71,15 @@ def run_partitions(job: Run, settings: Settings, spec: Spec, splits: Splits, fir
             whole, whole_tables = side.whole()
             sides.append(whole)
             tables += whole_tables
-        calls.append(Call(f"{spec.prefix or 'query'} part {part}", query_rows, [settings, spec, part, sides, *tables], 2, splits.leaves[part].work))
+        calls.append(
+            Call(f"{spec.prefix or 'query'} part {part}", query_rows, [settings, spec, part, sides, *tables], 2, splits.leaves[part].work)
+        )
     return [reference[1] for reference in job.stage(name, calls, counts=True)]
 
 
-def run_blocks(job: Run, settings: Settings, spec: Spec, streamed: Planned, groups: Sequence[Sequence[Block]], others: Sequence[Planned], name: str) -> list[Any]:
+def run_blocks(
+    job: Run, settings: Settings, spec: Spec, streamed: Planned, groups: Sequence[Sequence[Block]], others: Sequence[Planned], name: str
+) -> list[Any]:
     """One pass: the blocks of one side, with all of the others everywhere."""
     wholes = [side.whole() for side in others]
     calls = []
@@ -113,7 +119,9 @@ class OverlayPlan:
     def __str__(self) -> str:
         lines = [f"overlay, {self.how}", *describe_job(self.job, self.settings, [self.left, self.right])]
         if self.splits is None:
-            lines.append(f"  the right side goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}")
+            lines.append(
+                f"  the right side goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
+            )
             return "\n".join(lines)
         lines += describe_splits(self.splits)
         for _, swapped in self.passes:
@@ -143,8 +151,16 @@ def _columns(planned: Planned) -> tuple[str, str]:
     return ", ".join([*others, f"{HIDDEN}g AS {quote(name)}"]), name
 
 
-def plan_overlay(left: Any, right: Any, how: str = "intersection", *, keep_geom_type: bool = True, left_geometry: Optional[str] = None,
-                 right_geometry: Optional[str] = None, options: Options) -> OverlayPlan:
+def plan_overlay(
+    left: Any,
+    right: Any,
+    how: str = "intersection",
+    *,
+    keep_geom_type: bool = True,
+    left_geometry: Optional[str] = None,
+    right_geometry: Optional[str] = None,
+    options: Options,
+) -> OverlayPlan:
     if how not in OVERLAYS:
         raise ValueError(f"how must be one of {', '.join(OVERLAYS)}, not {how!r}")
     job = Run("overlay", executor_of(options), options)
@@ -161,9 +177,9 @@ def plan_overlay(left: Any, right: Any, how: str = "intersection", *, keep_geom_
         return f"vibe_overlay('{names[first]}', '{names[1 - first]}', how := {text(kind)}{geometry}{keep})"
 
     with schema_connection() as con:
-        for name, side, (columns, _) in zip(("l_rows", "r_rows"), planned, views):
+        for name, side, (listed, _) in zip(("l_rows", "r_rows"), planned, views):
             empty_view(con, f"{HIDDEN}whole", side.source)
-            con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM {HIDDEN}whole")
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {listed} FROM {HIDDEN}whole")
         empty = table_of(con, f"FROM {call(0, how)} LIMIT 0")
         columns = [(row[0], row[1]) for row in con.execute(f"DESCRIBE FROM {call(0, how)}").fetchall()]
     middle = len(planned[0].source.names) - (views[0][1] in planned[0].source.names)
@@ -183,7 +199,9 @@ def plan_overlay(left: Any, right: Any, how: str = "intersection", *, keep_geom_
 def _widened(call: str, columns: Sequence[tuple[str, str]], own: range) -> str:
     """The rows of one side as rows of the result: its columns are at the places `own`, NULL is in those of the other, the geometry is last."""
     names = [columns[at][0] for at in own] + [columns[-1][0]]
-    items = [quote(name) if at in own or at == len(columns) - 1 else f"NULL::{kind} AS {quote(name)}" for at, (name, kind) in enumerate(columns)]
+    items = [
+        quote(name) if at in own or at == len(columns) - 1 else f"NULL::{kind} AS {quote(name)}" for at, (name, kind) in enumerate(columns)
+    ]
     return f"SELECT {', '.join(items)} FROM {call} AS o({', '.join(quote(name) for name in names)})"
 
 
@@ -228,7 +246,9 @@ class SqlPlan:
         if self.combine is not None and job.options.output not in (None, "table", "dataset"):
             raise ValueError("combine makes the result in this process: write it from there, without output=")
         sink = sink_of(job.options, shape)
-        views = tuple((name, ", ".join(quote(column) for column in self.tables[name].columns) or f"1 AS {HIDDEN}none") for name in self.order)
+        views = tuple(
+            (name, ", ".join(quote(column) for column in self.tables[name].columns) or f"1 AS {HIDDEN}none") for name in self.order
+        )
         spec = Spec(self.query, views, sink)
         sides = [self.tables[name] for name in self.order]
         if self.splits is None:
@@ -260,14 +280,18 @@ def check_query(con: Any, query: str, once: Sequence[str], combine: Optional[str
     tree = json.loads(con.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0])
     if tree.get("error"):
         raise ValueError(f"not a single SELECT: {tree.get('error_message', query)}")
-    aggregates = {row[0] for row in con.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'").fetchall()}
+    aggregates = {
+        row[0] for row in con.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'").fetchall()
+    }
     used: dict[str, int] = {}
     why = None
     for node in _nodes(tree):
         if node.get("type") == "BASE_TABLE":
             used[str(node.get("table_name")).lower()] = used.get(str(node.get("table_name")).lower(), 0) + 1
         if node.get("join_type") in ("RIGHT", "OUTER"):
-            raise ValueError("RIGHT and FULL joins keep rows of a table that several tasks have: write it as a LEFT JOIN from the partitioned table, or use sjoin")
+            raise ValueError(
+                "RIGHT and FULL joins keep rows of a table that several tasks have: write it as a LEFT JOIN from the partitioned table, or use sjoin"
+            )
         if node.get("class") == "WINDOW":
             why = "a window function"
         elif node.get("class") == "FUNCTION" and node.get("function_name") in aggregates:
@@ -290,8 +314,15 @@ def check_query(con: Any, query: str, once: Sequence[str], combine: Optional[str
         )
 
 
-def plan_sql(query: str, tables: Mapping[str, Any], partition_by: Union[str, Mapping[str, str]], *, distance: float = 0.0,
-             combine: Optional[str] = None, options: Options) -> SqlPlan:
+def plan_sql(
+    query: str,
+    tables: Mapping[str, Any],
+    partition_by: Union[str, Mapping[str, str]],
+    *,
+    distance: float = 0.0,
+    combine: Optional[str] = None,
+    options: Options,
+) -> SqlPlan:
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     if len(names) not in (1, 2):
         raise ValueError("partition_by is one table, or two with their geometries: {'trips': 'geom', 'zones': 'geom'}")

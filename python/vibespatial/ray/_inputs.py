@@ -243,10 +243,10 @@ def _open_files(paths: Sequence[str], name: str, block_bytes: int, count: int, o
     filesystem, _, protocol = _filesystem(paths[0])
     files: list[str] = []
     for path in paths:
-        other, inner, other_protocol = _filesystem(path)
-        if other_protocol != protocol:
+        itself, inner, its_protocol = _filesystem(path)
+        if its_protocol != protocol:
             raise ValueError(f"the files of one input must be on one file system: {paths[0]}, {path}")
-        found = _listed(other, inner)
+        found = _listed(itself, inner)
         if not found:
             raise FileNotFoundError(f"there is no Parquet file at {path}")
         files += found
@@ -265,10 +265,12 @@ def _open_files(paths: Sequence[str], name: str, block_bytes: int, count: int, o
     same = footers[0]
     for footer in list(footers):
         if set(footer.names) != set(same.names):
-            error = InputError(footer.path, None, f"its columns ({', '.join(footer.names)}) are not those of {same.path} ({', '.join(same.names)})")
+            other = InputError(
+                footer.path, None, f"its columns ({', '.join(footer.names)}) are not those of {same.path} ({', '.join(same.names)})"
+            )
             if on_error == "raise":
-                raise error
-            skipped.append((error.path, None, error.reason))
+                raise other
+            skipped.append((other.path, None, other.reason))
             footers.remove(footer)
     blocks: list[Block] = []
     first = 0
@@ -323,7 +325,9 @@ def _dataset_blocks(dataset: Any) -> tuple[list[Block], Any]:
 # ---- what was given
 
 
-def open_input(given: Any, name: str, geometry: Optional[str], *, put: Any, block_bytes: int, blocks: int, on_error: str, spatial: bool = True) -> Input:
+def open_input(
+    given: Any, name: str, geometry: Optional[str], *, put: Any, block_bytes: int, blocks: int, on_error: str, spatial: bool = True
+) -> Input:
     """Opens a path, a list of paths, a GeoDataFrame, an Arrow table or a Ray Dataset. `geometry` is a column or an SQL
     expression. Blocks have at most `block_bytes`, and there are at least so many, if they are not too small then."""
     from .._frames import to_table
@@ -332,7 +336,9 @@ def open_input(given: Any, name: str, geometry: Optional[str], *, put: Any, bloc
     empty: Any = None
     files = 0
     skipped: list[Any] = []
-    if isinstance(given, (str, os.PathLike)) or (isinstance(given, (list, tuple)) and given and all(isinstance(one, (str, os.PathLike)) for one in given)):
+    if isinstance(given, (str, os.PathLike)) or (
+        isinstance(given, (list, tuple)) and given and all(isinstance(one, (str, os.PathLike)) for one in given)
+    ):
         paths = [os.fspath(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
         source, found, files, skipped = _open_files(paths, name, block_bytes, blocks, on_error)
     else:
@@ -377,4 +383,6 @@ def _geometry_of(source: Source, wanted: Optional[str]) -> str:
     for name in _PLAIN_NAMES:
         if name in by_name and by_name[name][1] == "BLOB":
             return f"ST_GeomFromWKB({quote(by_name[name][0])})"
-    raise ValueError(f"{source.name} has no geometry column ({', '.join(source.names)}): {side}= takes a column or an SQL expression, such as 'ST_Point(lon, lat)'")
+    raise ValueError(
+        f"{source.name} has no geometry column ({', '.join(source.names)}): {side}= takes a column or an SQL expression, such as 'ST_Point(lon, lat)'"
+    )

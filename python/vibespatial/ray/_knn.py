@@ -8,7 +8,19 @@ from typing import Any, Optional, Sequence
 import numpy
 
 from ._engine import Side, empty_view, engine, guarded, schema_connection, table_of
-from ._exchange import Places, Planned, describe_job, describe_splits, extent_of, opening_of, partition_count, place, settings_of, shuffle, tables_of
+from ._exchange import (
+    Places,
+    Planned,
+    describe_job,
+    describe_splits,
+    extent_of,
+    opening_of,
+    partition_count,
+    place,
+    settings_of,
+    shuffle,
+    tables_of,
+)
 from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, number, open_input
 from ._options import Options, Settings
@@ -40,7 +52,10 @@ class Spec:
 def _search(con: Any, spec: Spec) -> None:
     """The neighbours among the rows of this task, with what is selected of both rows: the table _vibe_pairs."""
     # Of rows that are equally far, the first counts: the one with the smallest number
-    left, right = f"SELECT {HIDDEN}id AS {HIDDEN}lid, {HIDDEN}g FROM l_rows", f"SELECT {HIDDEN}id AS {HIDDEN}rid, {HIDDEN}g FROM r_rows ORDER BY {HIDDEN}rid"
+    left, right = (
+        f"SELECT {HIDDEN}id AS {HIDDEN}lid, {HIDDEN}g FROM l_rows",
+        f"SELECT {HIDDEN}id AS {HIDDEN}rid, {HIDDEN}g FROM r_rows ORDER BY {HIDDEN}rid",
+    )
     call = f"vibe_knn('{left}', '{right}', {spec.k}, left_columns := ['{HIDDEN}lid'], right_columns := ['{HIDDEN}rid']{spec.limit})"
     con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}found AS SELECT {_PAIR} FROM {call}")
     con.execute(
@@ -92,7 +107,9 @@ def _first_round(con: Any, spec: Spec, part: int, left: Side) -> tuple[int, Any,
     ids, *box, distance = (numpy.asarray(edges.column(at).to_numpy()) for at in range(6))
     # Outward by more than the distance can have been rounded
     slack = distance * (1 + 1e-12)
-    grown = numpy.column_stack([edge + (slack if at > 1 else -slack) + (1 if at > 1 else -1) * numpy.abs(edge) * 1e-12 for at, edge in enumerate(box)])
+    grown = numpy.column_stack(
+        [edge + (slack if at > 1 else -slack) + (1 if at > 1 else -1) * numpy.abs(edge) * 1e-12 for at, edge in enumerate(box)]
+    )
     cuts = splits.cut(grown)
     others = {leaf: ids[rows] for leaf, rows in enumerate(cuts) if leaf != part and len(rows)}
     asking = numpy.unique(numpy.concatenate(list(others.values()))) if others else numpy.empty(0, dtype=numpy.int64)
@@ -110,7 +127,9 @@ def _first_round(con: Any, spec: Spec, part: int, left: Side) -> tuple[int, Any,
     return rows_, out, waiting, asked
 
 
-def answer_neighbours(settings: Settings, spec: Spec, part: int, homes: Sequence[int], left: Side, right: Side, *tables: Any) -> tuple[Any, ...]:
+def answer_neighbours(
+    settings: Settings, spec: Spec, part: int, homes: Sequence[int], left: Side, right: Side, *tables: Any
+) -> tuple[Any, ...]:
     """The second round of a partition: neighbours for rows of others, as far as each has found its own. Returns them by home."""
     with engine(settings, f"neighbours from part {part}", ordered=True) as (con, report):
         asking = [asked[part] for asked in tables[: len(homes)]]
@@ -173,12 +192,16 @@ class KnnPlan:
         lines = [f"knn: {self.k} nearest" + ("" if self.max_distance is None else f" within {self.max_distance:g}")]
         lines += describe_job(self.job, self.settings, [self.left, self.right])
         if self.splits is None:
-            lines.append(f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}")
+            lines.append(
+                f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
+            )
         else:
             lines += describe_splits(self.splits)
             lines.append("  left     shuffled, each row to one partition")
             lines.append(f"  right    {'read directly' if self.right.direct else 'shuffled'}")
-            lines.append("  rows whose neighbours may be across a border ask there in a second round, and a third puts the answers together")
+            lines.append(
+                "  rows whose neighbours may be across a border ask there in a second round, and a third puts the answers together"
+            )
         return "\n".join(lines)
 
     def run(self) -> Result:
@@ -191,12 +214,19 @@ class KnnPlan:
         with schema_connection() as con:
             empty_view(con, "l_rows", self.left.source)
             empty_view(con, "r_rows", self.right.source)
-            return table_of(con, f"SELECT {sink.shape.select}, NULL::DOUBLE AS distance, NULL::BIGINT AS rank FROM l_rows l, r_rows r LIMIT 0")
+            return table_of(
+                con, f"SELECT {sink.shape.select}, NULL::DOUBLE AS distance, NULL::BIGINT AS rank FROM l_rows l, r_rows r LIMIT 0"
+            )
 
     def _broadcast(self, spec: Spec) -> list[Any]:
         whole, whole_tables = self.right.whole()
         calls = [
-            Call(f"neighbours in part {part}", find_neighbours, [self.settings, spec, part, self.left.side(group), whole, *tables_of(group), *whole_tables], 4)
+            Call(
+                f"neighbours in part {part}",
+                find_neighbours,
+                [self.settings, spec, part, self.left.side(group), whole, *tables_of(group), *whole_tables],
+                4,
+            )
             for part, group in enumerate(self.groups)
         ]
         return [reference[1] for reference in self.job.stage("neighbours", calls, counts=True)]
@@ -211,7 +241,15 @@ class KnnPlan:
         for part in range(len(splits)):
             left, left_tables = self.left.leaf(splits, part)
             right, right_tables = self.right.leaf(splits, part)
-            calls.append(Call(f"neighbours in part {part}", find_neighbours, [self.settings, spec, part, left, right, *left_tables, *right_tables], 4, splits.leaves[part].work))
+            calls.append(
+                Call(
+                    f"neighbours in part {part}",
+                    find_neighbours,
+                    [self.settings, spec, part, left, right, *left_tables, *right_tables],
+                    4,
+                    splits.leaves[part].work,
+                )
+            )
         first = self.job.stage("neighbours", calls, counts=True)
         asks = [get(reference[0]).facts["asks"] for reference in first]
         calls = []
@@ -220,13 +258,23 @@ class KnnPlan:
             if homes:
                 right, right_tables = self.right.leaf(splits, part)
                 left = self.left.side([])
-                calls.append(Call(f"neighbours from part {part}", answer_neighbours,
-                                  [self.settings, spec, part, homes, left, right, *(first[home][3] for home in homes), *right_tables], 2))
+                calls.append(
+                    Call(
+                        f"neighbours from part {part}",
+                        answer_neighbours,
+                        [self.settings, spec, part, homes, left, right, *(first[home][3] for home in homes), *right_tables],
+                        2,
+                    )
+                )
         second = self.job.stage("across borders", calls)
         answers = [get(reference[0]).facts["answers"] for reference in second]
         calls = [
-            Call(f"settle neighbours of part {home}", settle_neighbours,
-                 [self.settings, spec, home, first[home][2], *(reference[1] for reference, homes in zip(second, answers) if home in homes)], 2)
+            Call(
+                f"settle neighbours of part {home}",
+                settle_neighbours,
+                [self.settings, spec, home, first[home][2], *(reference[1] for reference, homes in zip(second, answers) if home in homes)],
+                2,
+            )
             for home, leaves in enumerate(asks)
             if leaves
         ]
@@ -234,8 +282,17 @@ class KnnPlan:
         return [reference[1] for reference in [*first, *third]]
 
 
-def plan_knn(left: Any, right: Any, k: int = 1, select: Optional[Sequence[str]] = None, *, max_distance: Optional[float] = None,
-             left_geometry: Optional[str] = None, right_geometry: Optional[str] = None, options: Options) -> KnnPlan:
+def plan_knn(
+    left: Any,
+    right: Any,
+    k: int = 1,
+    select: Optional[Sequence[str]] = None,
+    *,
+    max_distance: Optional[float] = None,
+    left_geometry: Optional[str] = None,
+    right_geometry: Optional[str] = None,
+    options: Options,
+) -> KnnPlan:
     if not isinstance(k, int) or k < 1:
         raise ValueError(f"k must be a whole number above 0, not {k!r}")
     if max_distance is not None and not max_distance >= 0:

@@ -39,7 +39,9 @@ class Folder:
             names = sorted(name.rsplit("/", 1)[-1] for name in filesystem.ls(inner, detail=False))
         ours = [name for name in names if name == SUCCESS or name == _TEMPORARY or name.startswith("part-")]
         if len(ours) < len(names):
-            raise FileExistsError(f"{self.path} holds other files ({next(name for name in names if name not in ours)}): choose an empty folder")
+            raise FileExistsError(
+                f"{self.path} holds other files ({next(name for name in names if name not in ours)}): choose an empty folder"
+            )
         if SUCCESS in names and not overwrite:
             raise FileExistsError(f"{self.path} holds a finished result: overwrite=True replaces it")
         # What a run left that did not finish is no result
@@ -116,7 +118,9 @@ def _order(con: Any, extent: Box) -> str:
     import pyarrow.compute  # type: ignore[import-untyped]
 
     def place(x: Any, y: Any) -> Any:
-        return pyarrow.array(hilbert_of(pyarrow.compute.fill_null(x, extent[0]).to_numpy(), pyarrow.compute.fill_null(y, extent[1]).to_numpy(), extent))
+        return pyarrow.array(
+            hilbert_of(pyarrow.compute.fill_null(x, extent[0]).to_numpy(), pyarrow.compute.fill_null(y, extent[1]).to_numpy(), extent)
+        )
 
     name = f"{HIDDEN}hilbert_{uuid.uuid4().hex}"
     con.create_function(name, place, ["DOUBLE", "DOUBLE"], "BIGINT", type="arrow", null_handling="special")
@@ -148,7 +152,9 @@ def write_parquet(con: Any, sql: str, file: Any, extent: Optional[Box]) -> int:
             sql = f"FROM {HIDDEN}written"
             extent = _extent(con, sql, primary)
         function = _order(con, extent)
-        fields = ", ".join(f"'{name}': {HIDDEN}e.{theirs}" for name, theirs in (("xmin", "min_x"), ("ymin", "min_y"), ("xmax", "max_x"), ("ymax", "max_y")))
+        fields = ", ".join(
+            f"'{name}': {HIDDEN}e.{theirs}" for name, theirs in (("xmin", "min_x"), ("ymin", "min_y"), ("xmax", "max_x"), ("ymax", "max_y"))
+        )
         query = (
             f"SELECT * EXCLUDE ({HIDDEN}e), CASE WHEN {HIDDEN}e IS NULL THEN NULL ELSE {{{fields}}} END AS {quote(box_name)} "
             f"FROM (SELECT *, {box_of(quote(primary))} AS {HIDDEN}e FROM ({sql})) "
@@ -189,7 +195,7 @@ def _storage(column: Any) -> Any:
 def _wider(whole: Optional[list[float]], boxes: Any) -> Optional[list[float]]:
     import pyarrow.compute  # type: ignore[import-untyped]
 
-    edges = []
+    edges: list[float] = []
     for name, pick in (("xmin", min), ("ymin", min), ("xmax", max), ("ymax", max)):
         found = pyarrow.compute.min_max(pyarrow.compute.struct_field(boxes, name))["min" if pick is min else "max"].as_py()
         if found is None:
@@ -205,7 +211,9 @@ def _projjson(crs: Any) -> Any:
     try:
         import pyproj  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError(f"pyproj is needed to write the CRS {crs} into GeoParquet: 'pip install \"vibespatial[geopandas]\"' gets it") from error
+        raise ImportError(
+            f"pyproj is needed to write the CRS {crs} into GeoParquet: 'pip install \"vibespatial[geopandas]\"' gets it"
+        ) from error
     return pyproj.CRS.from_user_input(crs).to_json_dict()
 
 

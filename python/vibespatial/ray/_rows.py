@@ -63,7 +63,9 @@ class Sink:
         return table.num_rows, table
 
 
-def shape_of(left: Source, right: Optional[Source], select: Optional[Sequence[str]], aggregate: Optional[Mapping[str, str]], on: str = "true") -> Shape:
+def shape_of(
+    left: Source, right: Optional[Source], select: Optional[Sequence[str]], aggregate: Optional[Mapping[str, str]], on: str = "true"
+) -> Shape:
     """Binds what is selected, so that names, types and mistakes are known before anything runs. `on` is bound with it."""
     if select is None:
         if aggregate is not None:
@@ -82,16 +84,16 @@ def shape_of(left: Source, right: Optional[Source], select: Optional[Sequence[st
     parsed = None if aggregate is None else parse(aggregate)
     with schema_connection() as con:
         empty_view(con, f"{HIDDEN}l", left)
-        source = f"{HIDDEN}l l"
+        bound = f"{HIDDEN}l l"
         if right is not None:
             empty_view(con, f"{HIDDEN}r", right)
-            source += f" JOIN {HIDDEN}r r ON {on}"
+            bound += f" JOIN {HIDDEN}r r ON {on}"
         names = []
         if select:
-            names = [row[0] for row in con.execute(f"DESCRIBE SELECT {', '.join(select)} FROM {source}").fetchall()]
+            names = [row[0] for row in con.execute(f"DESCRIBE SELECT {', '.join(select)} FROM {bound}").fetchall()]
         else:
-            con.execute(f"DESCRIBE SELECT 1 FROM {source}")
-        aggregates = None if parsed is None else tuple(typed(con, parsed, source))
+            con.execute(f"DESCRIBE SELECT 1 FROM {bound}")
+        aggregates = None if parsed is None else tuple(typed(con, parsed, bound))
     every = [*names, *(aggregates and [one.name for one in aggregates] or [])]
     twice = sorted({name for name in every if [one.lower() for one in every].count(name.lower()) > 1})
     if twice:

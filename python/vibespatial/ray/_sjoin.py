@@ -8,7 +8,20 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy
 
 from ._engine import Side, engine, guarded, point_in, schema_connection, table_of
-from ._exchange import Places, Planned, describe_job, describe_splits, extent_of, opening_of, partition_count, place, repeated_reads, settings_of, shuffle, tables_of
+from ._exchange import (
+    Places,
+    Planned,
+    describe_job,
+    describe_splits,
+    extent_of,
+    opening_of,
+    partition_count,
+    place,
+    repeated_reads,
+    settings_of,
+    shuffle,
+    tables_of,
+)
 from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, Input, number, open_input
 from ._options import Options, Settings
@@ -47,7 +60,9 @@ def join_condition(predicate: str, distance: Optional[float], extra: Optional[st
             raise ValueError("distance= goes with predicate='dwithin'")
         if name not in PREDICATES:
             known = ", ".join([*PREDICATES, "dwithin"])
-            raise ValueError(f"predicate must be one of {known}, not {predicate!r}; 'disjoint' compares all pairs, which partitions cannot help")
+            raise ValueError(
+                f"predicate must be one of {known}, not {predicate!r}; 'disjoint' compares all pairs, which partitions cannot help"
+            )
         on = f"{PREDICATES[name]}(l.{HIDDEN}g, r.{HIDDEN}g)"
     return on if extra is None else f"{on} AND ({extra})"
 
@@ -100,9 +115,7 @@ def _rule(spec: Spec, part: int) -> str:
     """The condition that counts a pair once: here, if the lower left corner of the shared box is here."""
     if spec.splits is None:
         return "true"
-    corner = point_in(
-        f"greatest(l.{HIDDEN}x0, r.{HIDDEN}x0)", f"greatest(l.{HIDDEN}y0, r.{HIDDEN}y0)", spec.splits.leaves[part].region
-    )
+    corner = point_in(f"greatest(l.{HIDDEN}x0, r.{HIDDEN}x0)", f"greatest(l.{HIDDEN}y0, r.{HIDDEN}y0)", spec.splits.leaves[part].region)
     # A row that is in no other partition has all its pairs here
     return f"(l.{HIDDEN}one OR r.{HIDDEN}one OR ({corner}))"
 
@@ -113,8 +126,8 @@ def _join(con: Any, spec: Spec, part: int) -> tuple[int, Any, Any, Any, Any, Any
     on = spec.on if rule == "true" else f"{spec.on} AND {rule}"
     if spec.how in ("semi", "anti"):
         if spec.broadcast == "l":
-            rows = f"SELECT DISTINCT l.{HIDDEN}id FROM l_rows l JOIN r_rows r ON {spec.on}"
-            return 0, None, None, None, _ids(con, spec, rows), {}
+            matched = f"SELECT DISTINCT l.{HIDDEN}id FROM l_rows l JOIN r_rows r ON {spec.on}"
+            return 0, None, None, None, _ids(con, spec, matched), {}
         return _semi(con, spec, name)
     kept = _KEPT[spec.how]
     # A side that is broadcast is looked at by all tasks; only their union knows which of its rows have found nobody
@@ -124,7 +137,9 @@ def _join(con: Any, spec: Spec, part: int) -> tuple[int, Any, Any, Any, Any, Any
         rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM l_rows l {kind} r_rows r ON {on}", name)
         return rows, out, None, None, {}, {}
     facts = ", ".join(
-        f"{side}.{HIDDEN}{fact} AS {HIDDEN}{side}_{fact}" for side in "lr" for fact in (("id", "one", "home", "x0", "y0") if spec.splits else ("id",))
+        f"{side}.{HIDDEN}{fact} AS {HIDDEN}{side}_{fact}"
+        for side in "lr"
+        for fact in (("id", "one", "home", "x0", "y0") if spec.splits else ("id",))
     )
     con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}joined AS SELECT {sink.shape.select}, {facts} FROM l_rows l {kind} r_rows r ON {on}")
     pair = f"({HIDDEN}l_id IS NOT NULL AND {HIDDEN}r_id IS NOT NULL)"
@@ -141,7 +156,8 @@ def _join(con: Any, spec: Spec, part: int) -> tuple[int, Any, Any, Any, Any, Any
             one, home = f"{HIDDEN}{side}_one", f"{HIDDEN}{side}_home"
             emitted.append(f"({alone} AND {one})")
             waiting[side] = table_of(
-                con, f"SELECT {sink.shape.columns}, {HIDDEN}{side}_id AS {HIDDEN}id FROM {HIDDEN}joined WHERE {alone} AND NOT {one} AND {home}"
+                con,
+                f"SELECT {sink.shape.columns}, {HIDDEN}{side}_id AS {HIDDEN}id FROM {HIDDEN}joined WHERE {alone} AND NOT {one} AND {home}",
             )
             edges = f"{HIDDEN}{side}_id AS {HIDDEN}id, {HIDDEN}{side}_x0 AS {HIDDEN}x0, {HIDDEN}{side}_y0 AS {HIDDEN}y0"
             away[side] = _ids(con, spec, f"SELECT {edges} FROM {HIDDEN}joined WHERE {pair} AND NOT {one} AND NOT {home}")
@@ -201,7 +217,9 @@ def settle_broadcast(settings: Settings, spec: Spec, given: Side, empty: Side, c
             given.view(con, f"{mine}_rows")
             empty.fill(iter(())).view(con, f"{other}_rows")
             found = [ids[0] for ids in away if 0 in ids]
-            con.register("found", pyarrow.concat_tables(found) if found else pyarrow.table({f"{HIDDEN}id": pyarrow.array([], pyarrow.int64())}))
+            con.register(
+                "found", pyarrow.concat_tables(found) if found else pyarrow.table({f"{HIDDEN}id": pyarrow.array([], pyarrow.int64())})
+            )
             kind = "" if spec.how == "semi" else "NOT "
             join = "" if spec.how in ("semi", "anti") else f" LEFT JOIN {other}_rows {other} ON false"
             sql = f"SELECT {spec.sink.shape.select} FROM {mine}_rows {mine}{join} WHERE {mine}.{HIDDEN}id {kind}IN (SELECT {HIDDEN}id FROM found)"
@@ -307,18 +325,28 @@ class SJoinPlan:
         for part in range(len(splits)):
             left, left_tables = self.left.leaf(splits, part)
             right, right_tables = self.right.leaf(splits, part)
-            calls.append(Call(f"join part {part}", join_rows, [self.settings, spec, part, left, right, *left_tables, *right_tables], 6, splits.leaves[part].work))
+            calls.append(
+                Call(
+                    f"join part {part}",
+                    join_rows,
+                    [self.settings, spec, part, left, right, *left_tables, *right_tables],
+                    6,
+                    splits.leaves[part].work,
+                )
+            )
         references = self.job.stage("join", calls, counts=True)
         found = [reference[1] for reference in references]
         settle = []
         reports = [self.job.executor.get(reference[0]) for reference in references]
-        for at, side in enumerate("lr"):
-            if side not in _KEPT[self.how]:
+        for at, alias in enumerate("lr"):
+            if alias not in _KEPT[self.how]:
                 continue
             for part, reference in enumerate(references):
                 if reports[part].facts["waiting"][at]:
                     away = [other[4 + at] for other, report in zip(references, reports) if part in report.facts["away"][at]]
-                    settle.append(Call(f"settle part {part} of {side}", settle_rows, [self.settings, spec, part, side, reference[2 + at], *away], 2))
+                    settle.append(
+                        Call(f"settle part {part} of {alias}", settle_rows, [self.settings, spec, part, alias, reference[2 + at], *away], 2)
+                    )
         if settle:
             found += [reference[1] for reference in self.job.stage("settle", settle, counts=True)]
         return found
@@ -330,7 +358,9 @@ def describe(plan: SJoinPlan) -> str:
     if plan.splits is None:
         name, sent = ("left", plan.left) if plan.broadcast == "l" else ("right", plan.right)
         more = ", and one more settles its rows without a partner" if plan.broadcast in _KEPT[plan.how] else ""
-        lines.append(f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}")
+        lines.append(
+            f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}"
+        )
         return "\n".join(lines)
     lines += describe_splits(plan.splits)
     for name, side, at in (("left", plan.left, 0), ("right", plan.right, 1)):

@@ -236,7 +236,9 @@ def split(left: Sample, right: Sample, count: int) -> Splits:
     extent: Box = (0.0, 0.0, 1.0, 1.0)
     if len(boxes):
         extent = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
-    centres = [[(max(leaf.region[axis], extent[axis]) + min(leaf.region[axis + 2], extent[axis + 2])) / 2 for axis in (0, 1)] for leaf in leaves]
+    centres = [
+        [(max(leaf.region[axis], extent[axis]) + min(leaf.region[axis + 2], extent[axis + 2])) / 2 for axis in (0, 1)] for leaf in leaves
+    ]
     places = hilbert_of([x for x, _ in centres], [y for _, y in centres], extent)
     order = numpy.argsort(places, kind="stable")
     number = {id(leaves[old]): new for new, old in enumerate(order.tolist())}
