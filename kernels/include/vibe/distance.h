@@ -178,6 +178,16 @@ VIBE_HD double FirstBound(double limit) {
 	return bound < SquareMetric::MAX ? bound : Infinity();
 }
 
+//! Products of coordinates this large may overflow, and a measure made of them may be anything
+VIBE_HD bool SquaresOverflow(const Box &box) {
+	return !(Max(Max(-box.min_x, box.max_x), Max(-box.min_y, box.max_y)) < 1e150);
+}
+
+//! Whether the best of a search, which touched nothing, is the square of the distance
+VIBE_HD bool Holds(const DistanceSearch<SquareMetric> &search, const Box &a, const Box &b) {
+	return search.best > SquareMetric::MIN && search.best < SquareMetric::MAX && !SquaresOverflow(a) && !SquaresOverflow(b);
+}
+
 //! A point against edges
 template <class METRIC>
 struct PointVisitor {
@@ -394,7 +404,7 @@ VIBE_HD double FinishDistance(const DistanceSearch<SquareMetric> &search, const 
 	if (search.touching) {
 		return 0.0;
 	}
-	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+	if (distance_detail::Holds(search, a.box, b.box)) {
 		return Sqrt(search.best);
 	}
 	return distance_detail::Again(a, b, search.limit);
@@ -414,7 +424,7 @@ VIBE_HD double ShapeDistanceWithin(const ShapeView &a, const ShapeView &b, doubl
 	if (search.touching) {
 		return 0.0;
 	}
-	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+	if (distance_detail::Holds(search, a.box, b.box)) {
 		return Sqrt(search.best);
 	}
 	return distance_detail::Again(a, b, -1.0);
@@ -427,7 +437,7 @@ VIBE_HD double PointShapeDistanceWithin(const Vec2 &p, const ShapeView &s, doubl
 	if (search.touching) {
 		return 0.0;
 	}
-	if (search.best > SquareMetric::MIN && search.best < SquareMetric::MAX) {
+	if (distance_detail::Holds(search, Box {p.x, p.y, p.x, p.y}, s.box)) {
 		return Sqrt(search.best);
 	}
 	return distance_detail::PointAgain(p, s);

@@ -48,7 +48,7 @@ inline double Distance(const vibe::ShapeView &a, const vibe::ShapeView &b, doubl
 	if (search.touching) {
 		return 0.0;
 	}
-	if (search.best > vibe::SquareMetric::MIN && search.best < vibe::SquareMetric::MAX) {
+	if (vibe::distance_detail::Holds(search, a.box, b.box)) {
 		return vibe::Sqrt(search.best);
 	}
 	vibe::DistanceSearch<vibe::LinearMetric> again {vibe::Infinity(), limit, false};

@@ -83,6 +83,26 @@ TEST_CASE("a limit stops the search and does not change the answer", "[distance]
 	CHECK(Distance("LINESTRING (0 0, 1e200 0)", "LINESTRING (0 3e200, 1e200 3e200)", 4e200) <= 4e200);
 }
 
+TEST_CASE("edges whose products overflow hide nothing that is near", "[distance]") {
+	// The second line is 3 away, and its squares are finite
+	const std::string lines = "MULTILINESTRING ((-1e160 -0.5, 1e160 -0.5), (0 3, 1 3))";
+	CHECK(Distance("POINT (0 0)", lines) == 0.5);
+	CHECK(Distance("POINT (0 0)", lines, 0.5) <= 0.5);
+	CHECK(Distance("POINT (0 0)", lines, 0.25) > 0.25);
+	CHECK(Distance("POINT (0 0)", "LINESTRING (-1e160 -0.5, 1e160 -0.5)", 1) <= 1);
+	CHECK(Distance("LINESTRING (0 0, 0 1)", lines, 0.5) <= 0.5);
+	// Far away, and yet 0 / infinity is a small measure
+	CHECK(Distance("POINT (0 1e152)", "LINESTRING (-1e160 0, 1e160 0)", 5) > 5);
+	for (double bound : {0.5, 1.0, 1e10}) {
+		vibe::Vec2 at {0, 0};
+		Shape shape;
+		GeometryBatch rows;
+		wkt_test::ReadWkt(lines, rows);
+		shape.Build(rows.View(0));
+		CHECK(vibe::PointShapeDistanceWithin(at, shape.View(), bound) == 0.5);
+	}
+}
+
 TEST_CASE("limits at and just below the distance of random lines", "[distance]") {
 	std::mt19937 random(9);
 	std::uniform_real_distribution<double> place(-5, 5);
