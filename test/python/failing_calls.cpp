@@ -58,7 +58,8 @@ void PrintTrace() {
 
 //! Whether the libraries on the stack, but for those that pass a request on, begin with one of NVIDIA's
 bool IsFromDriver() {
-	static const char *const passing_on[] = {"libfailing_calls", "libc.", "libc-", "libstdc++", "libpthread", "ld-linux"};
+	static const char *const passing_on[] = {"libfailing_calls", "libc.",      "libc-",
+	                                         "libstdc++",        "libpthread", "ld-linux"};
 	static const char *const drivers[] = {"libcuda.", "libnv", "libcudart", "libcccl"};
 	const auto begins = [](const char *name, const char *const *first, size_t count) {
 		return std::any_of(first, first + count,

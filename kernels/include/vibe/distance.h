@@ -185,7 +185,8 @@ VIBE_HD bool SquaresOverflow(const Box &box) {
 
 //! Whether the best of a search, which touched nothing, is the square of the distance
 VIBE_HD bool Holds(const DistanceSearch<SquareMetric> &search, const Box &a, const Box &b) {
-	return search.best > SquareMetric::MIN && search.best < SquareMetric::MAX && !SquaresOverflow(a) && !SquaresOverflow(b);
+	return search.best > SquareMetric::MIN && search.best < SquareMetric::MAX && !SquaresOverflow(a) &&
+	       !SquaresOverflow(b);
 }
 
 //! A point against edges
