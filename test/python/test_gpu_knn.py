@@ -73,6 +73,32 @@ def test_same_rows(process, fake, expected, threads):  # noqa: F811
     assert events[8][4].endswith("; 150 rows searched for by the CPU")
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_right_side_larger_than_device_memory(process, fake, expected, threads):  # noqa: F811
+    """Parts of it are searched one after the other, and ties between parts are those of the whole."""
+    load, results = process(f"SET threads = {threads}", "SET vibe_gpu_memory_limit = '256KB'", *TABLES, "SET vibe_execution_mode = 'gpu'", *QUERIES,
+                            EVENTS, VIBESPATIAL_GPU_FOLDER=str(fake))
+    begin = len(TABLES) + 3
+    for sql, result, rows in zip(QUERIES, results[begin:], expected):
+        assert result == rows, sql
+    parts = [int(re.search(r"among (\d+) parts of the right side", event[4])[1]) for event in results[-1] if event[3] == "gpu" and "parts" in event[4]]
+    assert len(parts) == len(QUERIES) and min(parts) >= 3 and max(parts) > 30
+    assert all(event[2:4] == ["gpu", "gpu"] and not event[5] for event in results[-1])
+
+
+@pytest.mark.parametrize("fault, limit, reason", [
+    ("failure", "2GB", "the fake device fell off"), ("late failure", "2GB", "the fake device fell off"), ("no room", "2GB", "lack of device memory"),
+    ("failed rows", "2GB", "the fake device takes no rows"), ("", "150MB", "memory_limit has no room to search it in parts")])
+def test_parts_that_cannot_be_searched(process, fake, fault, limit, reason):  # noqa: F811
+    query = knn("many", "few", 40)
+    load, results = process("FROM vibe_ensure_warm(0.1)", "SET vibe_gpu_memory_limit = '256KB'; SET vibe_gpu_min_rows = 0", *TABLES,
+                            f"SET memory_limit = '{limit}'", query, EVENTS, "SET vibe_execution_mode = 'cpu'", query,
+                            VIBESPATIAL_GPU_FOLDER=str(fake), FAKE_GPU=fault)
+    assert results[-4] == results[-1] and results[-1][0][0] > 4000000
+    (event,) = results[-3]
+    assert event[:4] == ["knn_shapes", "auto", "gpu", "cpu"] and reason in event[4] and event[5]
+
+
 def test_random_tables(process, fake):  # noqa: F811
     """Ties, duplicates, NULL and EMPTY on both sides, every kind of geometry, any k."""
     rng = random.Random(5)

@@ -72,7 +72,38 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 	device_k = NumericCast<uint32_t>(MinValue<uint64_t>(k, index.RowCount()));
 	try {
 		dispatch.AddWait(WaitForKernels(dispatch.Engine(), operation));
+	} catch (const Exception &) {
+		throw; // DuckDB's own: the query was cancelled
+	} catch (const std::exception &error) {
+		Fail(error);
+		return;
+	}
+	part_count = CountParts(index);
+	if (part_count == 1) {
 		Upload(index, parallel);
+	}
+}
+
+idx_t KnnDispatch::CountParts(const KnnIndex &index) const {
+	//! The rest is for the tiles of all threads
+	constexpr idx_t SHARE = 2;
+	//! Of a row or a part of one, beside its coordinates and its box
+	constexpr idx_t ITEM_BYTES = sizeof(vibe::ShapeView) + 64;
+	const auto limit = dispatch.Engine().MemoryLimit();
+	// Shapes are sent as WKB, and their coordinates are copied out of it
+	const auto needed =
+	    index.AllPoints() ? index.DeviceBytes() : 2 * index.DeviceBytes() + index.ItemCount() * ITEM_BYTES;
+	return limit == 0 || needed <= limit / SHARE ? 1 : MinValue(index.RowCount(), needed / (limit / SHARE + 1) + 1);
+}
+
+bool KnnDispatch::Upload(const KnnIndex &index, vibespatial::Parallel &parallel) {
+	try {
+		auto made = dispatch.Engine().NewBuild();
+		GpuTimes times;
+		index.Upload(*made, parallel, times);
+		dispatch.AddTimes(times);
+		build = std::move(made);
+		return true;
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
 	} catch (const vibespatial::GpuMemoryError &error) {
@@ -80,14 +111,22 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 	} catch (const std::exception &error) {
 		Fail(error);
 	}
+	return false;
 }
 
-void KnnDispatch::Upload(const KnnIndex &index, vibespatial::Parallel &parallel) {
-	auto made = dispatch.Engine().NewBuild();
-	GpuTimes times;
-	index.Upload(*made, parallel, times);
-	dispatch.AddTimes(times);
-	build = std::move(made);
+bool KnnDispatch::UploadPart(const KnnIndex &part, vibespatial::Parallel &parallel) {
+	build.reset(); // makes room
+	return dispatch.OnGpu() && Upload(part, parallel);
+}
+
+void KnnDispatch::LeaveParts(const string &why) {
+	build.reset();
+	dispatch.RunOutOfMemory(why);
+}
+
+void KnnDispatch::FinishParts() {
+	build.reset();
+	dispatch.AddNote("among " + to_string(part_count) + " parts of the right side, one after the other");
 }
 
 std::unique_ptr<GpuSearch> KnnDispatch::NewSearch() {

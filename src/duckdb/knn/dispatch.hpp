@@ -28,6 +28,16 @@ public:
 	bool OnGpu() const {
 		return build && dispatch.OnGpu();
 	}
+	//! The right side is too large for the device: parts of it go there one after the other. 1 where it is not.
+	idx_t PartCount() const {
+		return part_count;
+	}
+	//! Searches of NewSearch() are among that part from now on. False where there are none any more: the CPU does all.
+	bool UploadPart(const vibespatial::KnnIndex &part, vibespatial::Parallel &parallel);
+	//! There was no memory for what was found in parts
+	void LeaveParts(const string &why);
+	//! All parts were searched
+	void FinishParts();
 	//! Other geometries than points go there, too
 	bool TakesShapes() const {
 		return dispatch.GetOperation() == vibespatial::Operation::KNN_SHAPES;
@@ -55,12 +65,14 @@ public:
 	}
 
 private:
-	void Upload(const vibespatial::KnnIndex &index, vibespatial::Parallel &parallel);
+	bool Upload(const vibespatial::KnnIndex &index, vibespatial::Parallel &parallel);
+	idx_t CountParts(const vibespatial::KnnIndex &index) const;
 	void Fail(const std::exception &error);
 
 	const uint64_t k;
 	const double max_distance;
 	uint32_t device_k = 0;
+	idx_t part_count = 1;
 	bool left_has_shapes = false;
 	vibespatial::Dispatch dispatch;
 	std::shared_ptr<vibespatial::GpuBuild> build;

@@ -5,6 +5,7 @@
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/knn/left_tile.hpp"
+#include "duckdb/knn/parts.hpp"
 #include "duckdb/operators/row_geometry.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
@@ -173,7 +174,7 @@ class KnnGlobalSource : public GlobalSourceState {
 public:
 	KnnGlobalSource(ClientContext &context, const PhysicalKnn &op)
 	    : op(op), right(context, op), dispatch(context, op.request.k, op.request.max_distance),
-	      build(ThreadCount(context), CancelPoll(context)) {
+	      parts(context, dispatch, op.request.k), build(ThreadCount(context), CancelPoll(context)) {
 		// Many rows at once for a device, but two tiles for each thread, and results that stay small
 		constexpr idx_t LEAST = 2, MOST = 16, MOST_BYTES = idx_t(8) << 20;
 		auto chunks = op.Left().Rows().ChunkCount() / (2 * ThreadCount(context)) + 1;
@@ -196,11 +197,23 @@ public:
 			auto &rows = op.Left().Rows();
 			unique_ptr<LeftChunk> first;
 			dispatch.Decide(*right.index, rows.Count(), LeftTile::FirstRows(rows, first), parallel);
+			if (dispatch.PartCount() > 1) {
+				passes = dispatch.PartCount() + 1;
+				parts.Search(*right.index, rows, device_chunks, TileBytes(), parallel);
+			}
 		});
 	}
 	//! Chunks of the left side that a thread takes at a time
 	idx_t TileChunks() const {
 		return dispatch.OnGpu() ? device_chunks : 1;
+	}
+	//! Of the two tiles of a thread
+	idx_t TileBytes() const {
+		return 2 * (BytesOnDevice(device_chunks * STANDARD_VECTOR_SIZE) +
+		            (dispatch.LeftHasShapes() ? LeftTile::MOST_BYTES : 0));
+	}
+	double Progress() const {
+		return static_cast<double>(parts.RowsDone() + rows_done) / static_cast<double>(passes);
 	}
 	//! What a device is given for so many rows, and what it finds
 	idx_t BytesOnDevice(idx_t rows) const {
@@ -212,9 +225,12 @@ public:
 	KnnRight right;
 	//! After the index, which it may use until the end
 	KnnDispatch dispatch;
+	KnnParts parts;
 	vibespatial::SharedWork build;
 	ColumnDataParallelScanState scan;
 	idx_t device_chunks;
+	//! Over the left side
+	std::atomic<idx_t> passes {1};
 	std::atomic<idx_t> rows_done {0};
 };
 
@@ -248,11 +264,11 @@ public:
 			bytes += MinValue<idx_t>(op.request.k, index.RowCount()) * sizeof(Neighbour);
 		}
 		if (global.dispatch.OnGpu()) {
-			bytes += 2 * (global.BytesOnDevice(global.TileChunks() * STANDARD_VECTOR_SIZE) +
-			              (global.dispatch.LeftHasShapes() ? LeftTile::MOST_BYTES : 0));
+			bytes += global.TileBytes();
 		}
 		memory.Resize(bytes);
 		search = make_uniq<KnnSearch>(index, op.request.k, op.request.max_distance, CancelPoll(context));
+		parts = &global.parts;
 	}
 
 	//! The next chunks of the left side. A device works on those after them meanwhile.
@@ -405,7 +421,7 @@ private:
 
 	const std::vector<Neighbour> &Neighbours(const LeftChunk &left, idx_t row) {
 		left_is_empty = false;
-		if (tiles[current].Neighbours(left, row, unpacked)) {
+		if (tiles[current].Neighbours(left, row, unpacked) || parts->Find(left.FirstRow() + row, unpacked)) {
 			return unpacked;
 		}
 		auto geometry = left.GeometryOf(row);
@@ -464,6 +480,7 @@ private:
 	const PhysicalKnn &op;
 	CountedMemory memory;
 	unique_ptr<KnnSearch> search;
+	const KnnParts *parts = nullptr;
 
 	// Chunks of the left side, and where they are: the tile, its chunk, and the next row
 	std::array<LeftTile, 2> tiles;
@@ -549,7 +566,7 @@ OperatorPartitionData PhysicalKnn::GetPartitionData(ExecutionContext &, DataChun
 ProgressData PhysicalKnn::GetProgress(ClientContext &, GlobalSourceState &gstate) const {
 	ProgressData result;
 	result.total = static_cast<double>(MaxValue<idx_t>(1, Left().Rows().Count()));
-	result.done = MinValue(result.total, static_cast<double>(gstate.Cast<KnnGlobalSource>().rows_done.load()));
+	result.done = MinValue(result.total, gstate.Cast<KnnGlobalSource>().Progress());
 	return result;
 }
 

@@ -106,10 +106,8 @@ void KnnIndex::Build(Parallel &parallel) {
 		null_rows.insert(null_rows.end(), share.null_rows.begin(), share.null_rows.end());
 		empty_rows.insert(empty_rows.end(), share.empty_rows.begin(), share.empty_rows.end());
 	}
-	tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
-	levels = vibe::NodeLevels::Of(tree->Count());
+	BuildTree(boxes, parallel);
 	if (all_points) {
-		FillLeaves(boxes, parallel);
 		rows = JoinRows();
 		return;
 	}
@@ -117,6 +115,38 @@ void KnnIndex::Build(Parallel &parallel) {
 	for (auto &slot : shapes) {
 		slot.store(nullptr, std::memory_order_relaxed);
 	}
+}
+
+void KnnIndex::BuildTree(const std::vector<Box> &boxes, Parallel &parallel) {
+	tree = std::make_unique<BoxTree>(boxes.data(), boxes.size(), parallel);
+	levels = vibe::NodeLevels::Of(tree->Count());
+	if (all_points) {
+		FillLeaves(boxes, parallel);
+	}
+}
+
+std::unique_ptr<KnnIndex> KnnIndex::Part(size_t first, size_t count, Parallel &parallel) const {
+	JoinRows own(count, JoinRow {nullptr, 0});
+	if (!all_points) {
+		std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(first), count, own.begin());
+		auto part = std::make_unique<KnnIndex>(std::move(own));
+		part->Build(parallel);
+		return part;
+	}
+	// The bytes of points are not kept
+	auto part = std::make_unique<KnnIndex>(std::move(own));
+	std::vector<Box> boxes(count, Box::Empty());
+	auto &ids = tree->Ids();
+	for (size_t item = 0; item < ids.size(); item++) {
+		if (ids[item] >= first && ids[item] - first < count) {
+			const auto at = PointAt(static_cast<uint32_t>(item));
+			boxes[ids[item] - first].Add(at.x, at.y);
+		}
+	}
+	part->all_points = true;
+	part->rows = JoinRows();
+	part->BuildTree(boxes, parallel);
+	return part;
 }
 
 void KnnIndex::FillLeaves(const std::vector<Box> &boxes, Parallel &parallel) {

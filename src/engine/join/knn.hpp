@@ -36,6 +36,8 @@ public:
 	static size_t EstimateMemory(size_t rows);
 	//! Throws GeometryError
 	void Build(Parallel &parallel);
+	//! An index of the rows [first, first + count) alone, which are numbered from 0
+	std::unique_ptr<KnnIndex> Part(size_t first, size_t count, Parallel &parallel) const;
 
 	//! All rows are points, NULL or EMPTY
 	bool AllPoints() const {
@@ -74,6 +76,7 @@ public:
 private:
 	friend class KnnSearch;
 
+	void BuildTree(const std::vector<vibe::Box> &boxes, Parallel &parallel);
 	const vibe::ShapeView &KeepShape(uint32_t row) const;
 	void PackRow(uint32_t row, PackedShapes &packed) const;
 	//! The point of an item of the tree, where all rows are points
