@@ -178,15 +178,16 @@ VIBE_HD double FirstBound(double limit) {
 	return bound < SquareMetric::MAX ? bound : Infinity();
 }
 
-//! Products of coordinates this large may overflow, and a measure made of them may be anything
-VIBE_HD bool SquaresOverflow(const Box &box) {
-	return !(Max(Max(-box.min_x, box.max_x), Max(-box.min_y, box.max_y)) < 1e150);
+//! Products of differences this large may overflow, and a measure made of them may be anything
+VIBE_HD bool MayOverflow(const Box &a, const Box &b) {
+	constexpr double LARGEST = 1e153;
+	return !(Max(a.max_x, b.max_x) - Min(a.min_x, b.min_x) < LARGEST &&
+	         Max(a.max_y, b.max_y) - Min(a.min_y, b.min_y) < LARGEST);
 }
 
 //! Whether the best of a search, which touched nothing, is the square of the distance
 VIBE_HD bool Holds(const DistanceSearch<SquareMetric> &search, const Box &a, const Box &b) {
-	return search.best > SquareMetric::MIN && search.best < SquareMetric::MAX && !SquaresOverflow(a) &&
-	       !SquaresOverflow(b);
+	return search.best > SquareMetric::MIN && search.best < SquareMetric::MAX && !MayOverflow(a, b);
 }
 
 //! A point against edges
