@@ -88,7 +88,7 @@ def test_a_right_side_larger_than_device_memory(process, fake, expected, threads
 
 @pytest.mark.parametrize("fault, limit, reason", [
     ("failure", "2GB", "the fake device fell off"), ("late failure", "2GB", "the fake device fell off"), ("no room", "2GB", "lack of device memory"),
-    ("failed rows", "2GB", "the fake device takes no rows"), ("", "150MB", "memory_limit has no room to search it in parts")])
+    ("failed rows", "2GB", "the fake device takes no rows"), ("", "80MB", "memory_limit has no room to search it in parts")])
 def test_parts_that_cannot_be_searched(process, fake, fault, limit, reason):  # noqa: F811
     query = knn("many", "few", 40)
     load, results = process("FROM vibe_ensure_warm(0.1)", "SET vibe_gpu_memory_limit = '256KB'; SET vibe_gpu_min_rows = 0", *TABLES,
