@@ -182,6 +182,40 @@ TEST_CASE("knn: shapes among points, and points among shapes", "[knn]") {
 	}
 }
 
+TEST_CASE("knn: a part of an index knows its own rows", "[knn]") {
+	std::mt19937_64 random(9);
+	Rows points;
+	for (int i = 0; i < 700; i++) {
+		points.Text(i % 60 == 7 ? "POINT EMPTY" : "");
+		points.Point(double(random() % 90), double(random() % 90));
+	}
+	const auto mixed = Mixed(5, 300);
+	const auto left = Mixed(6, 40);
+	ThreeThreads threads;
+	for (const auto *right : {&points, &mixed}) {
+		const auto rows = right->Get();
+		KnnIndex index(right->Get());
+		index.Build(threads);
+		for (size_t first = 0; first < rows.size(); first += 77) {
+			const size_t count = std::min<size_t>(77, rows.size() - first);
+			const auto part = index.Part(first, count, threads);
+			KnnIndex own(JoinRows(rows.begin() + long(first), rows.begin() + long(first + count)));
+			own.Build(threads);
+			REQUIRE(part->RowCount() == count);
+			REQUIRE(part->ItemCount() == own.ItemCount());
+			REQUIRE(part->AllPoints() == own.AllPoints());
+			KnnSearch one(*part, 9, FAR, [] {}), other(own, 9, FAR, [] {});
+			size_t found = 0;
+			for (const auto &row : left.Get()) {
+				const auto expected = other.Find(row);
+				CHECK(Same(one.Find(row), expected));
+				found += expected.size();
+			}
+			CHECK(found > 0);
+		}
+	}
+}
+
 TEST_CASE("knn: what cannot be used is an error", "[knn]") {
 	Rows right, left;
 	right.Text("LINESTRING (0 0, 1 1)");
