@@ -2,6 +2,7 @@
 // For tests of what is around the engine.
 #include "host_machine.hpp"
 
+#include "engine/dispatch/operation.hpp"
 #include "engine/gpu/interface/version.hpp"
 #include "engine/gpu/machine/block_pool.hpp"
 #include "engine/gpu/machine/scalar.hpp"
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 using namespace vibespatial;
@@ -27,6 +29,34 @@ static bool Wants(const char *what) {
 //! The text of a device that is lost, from its first answer on
 static constexpr const char *LOST = "the device was lost: it is a fake; restart the process to use it again";
 static std::atomic<bool> is_lost {false};
+
+//! Kernels that somebody has waited for: launching others is an error, as it is on a device that has not loaded them
+class WarmKernels {
+public:
+	static WarmKernels &Get() {
+		static auto *kernels = new WarmKernels();
+		return *kernels;
+	}
+	//! FAKE_GPU_WARM: only these become ready
+	static bool CanBeReady(const std::string &name) {
+		auto only = std::getenv("FAKE_GPU_WARM");
+		return !Wants("cold") && (!only || ("," + std::string(only) + ",").find("," + name + ",") != std::string::npos);
+	}
+	void Add(const std::string &name) {
+		std::lock_guard<std::mutex> guard(lock);
+		names.insert(name);
+	}
+	void Require(const std::string &name) {
+		std::lock_guard<std::mutex> guard(lock);
+		if (names.count(name) == 0) {
+			throw GpuError("nobody has waited for " + name);
+		}
+	}
+
+private:
+	std::mutex lock;
+	std::set<std::string> names;
+};
 
 //! Pinned memory as the plug-in has it, from the C library
 class FakePool : public BlockPool {
@@ -59,6 +89,32 @@ public:
 	}
 	uint64_t PinnedSize(size_t number) const override {
 		return blocks.Bytes(number);
+	}
+	void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) override {
+		WarmKernels::Get().Require("exclusive_scan_i32");
+		host_cuda::Machine::Scan(in, out, count);
+	}
+	void Scan(const vibe::i64 *in, vibe::i64 *out, uint64_t count) override {
+		WarmKernels::Get().Require("exclusive_scan_i64");
+		host_cuda::Machine::Scan(in, out, count);
+	}
+	void SegmentedReduce(Reduction reduction, const double *in, double *out, uint64_t segments, const vibe::i32 *begin,
+	                     const vibe::i32 *end) override {
+		WarmKernels::Get().Require(reduction == Reduction::MIN ? "segmented_reduce_min_f64"
+		                                                       : "segmented_reduce_max_f64");
+		host_cuda::Machine::SegmentedReduce(reduction, in, out, segments, begin, end);
+	}
+	void Sort(const vibe::u64 *keys, vibe::u64 *keys_out, const vibe::i32 *values, vibe::i32 *values_out,
+	          uint64_t count, int bits) override {
+		WarmKernels::Get().Require("radix_sort_u64_i32");
+		host_cuda::Machine::Sort(keys, keys_out, values, values_out, count, bits);
+	}
+
+protected:
+	void DoLaunch(const char *unit, const char *entry_point, uint64_t threads,
+	              const LaunchArguments &arguments) override {
+		WarmKernels::Get().Require(unit);
+		host_cuda::Machine::DoLaunch(unit, entry_point, threads, arguments);
 	}
 
 private:
@@ -290,7 +346,8 @@ public:
 				status.name = name;
 				status.kind = "unit";
 				status.requested_by = requested_by;
-				status.state = Wants("cold") ? KernelState::COMPILING : KernelState::READY;
+				status.state = WarmKernels::CanBeReady(name) ? KernelState::READY : KernelState::COMPILING;
+				status.source = status.state == KernelState::READY ? "pack" : "";
 				if (Wants("failed kernel")) {
 					status.state = KernelState::FAILED;
 					status.error = "the fake compiler gave up";
@@ -305,11 +362,18 @@ public:
 		if (Wants("failed kernel")) {
 			return names;
 		}
-		if (!Wants("cold")) {
-			return {};
+		std::vector<std::string> cold;
+		for (auto &name : names) {
+			if (WarmKernels::CanBeReady(name)) {
+				WarmKernels::Get().Add(name);
+			} else {
+				cold.push_back(name);
+			}
 		}
-		std::this_thread::sleep_for(std::chrono::duration<double>(timeout));
-		return names;
+		if (!cold.empty()) {
+			std::this_thread::sleep_for(std::chrono::duration<double>(timeout));
+		}
+		return cold;
 	}
 	std::vector<KernelStatus> Status() override {
 		std::lock_guard<std::mutex> guard(lock);
@@ -332,6 +396,7 @@ public:
 	}
 	PackedBoxes PackBoxes(const vibe::Box *boxes, size_t count, Parallel &parallel, GpuTimes &times) override {
 		FailAtOnce();
+		EnsureWarm(KernelNeeds(KernelSet::BOX_INDEX), 0);
 		auto packed = vibespatial::PackBoxes(*NewMachine(), boxes, count, parallel, times);
 		if (Wants("nonsense")) {
 			packed.ids.push_back(0);
@@ -370,6 +435,7 @@ public:
 		if (Wants("no room")) {
 			throw GpuMemoryError("the fake device has no room");
 		}
+		EnsureWarm(KernelNeeds(KernelSet::UNION_AGG), 0);
 		return std::make_unique<FakeUnion>(NewMachine(), net, parallel);
 	}
 	std::vector<std::string> SelfTest() override {

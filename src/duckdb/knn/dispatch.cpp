@@ -13,16 +13,18 @@ using vibespatial::GpuTimes;
 using vibespatial::JoinRow;
 using vibespatial::KnnIndex;
 using vibespatial::Operation;
+using vibespatial::SideKinds;
 using vibespatial::join_tuning::MIN_FORECAST_ROWS;
 
 static string TooMany() {
 	return "the GPU finds at most " + to_string(GpuSearch::MAX_K) + " neighbours";
 }
 
-KnnDispatch::KnnDispatch(ClientContext &context, uint64_t k, double max_distance)
+KnnDispatch::KnnDispatch(ClientContext &context, uint64_t k, double max_distance,
+                         const vibespatial::KernelNames &kernels)
     : OperatorDispatch(context, "VIBE_KNN"), k(k), max_distance(max_distance),
       dispatch(Operation::KNN, mode, operator_name, query) {
-	StartDevice(Operation::KNN);
+	StartDevice(Operation::KNN, kernels);
 }
 
 KnnDispatch::~KnnDispatch() {
@@ -70,15 +72,18 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 		return;
 	}
 	device_k = NumericCast<uint32_t>(MinValue<uint64_t>(k, index.RowCount()));
+	part_count = CountParts(index);
 	try {
-		dispatch.AddWait(WaitForKernels(dispatch.Engine(), operation));
+		// Where some left rows are no points, there are still tiles of points, and there may be parts of points
+		const auto others = part_count > 1 ? SideKinds() : SideKinds::Shapes(true, true);
+		WaitForKernels(dispatch, NeighbourNeeds(left_has_shapes ? SideKinds() : SideKinds::Points(),
+		                                        index.AllPoints() ? SideKinds::Points() : others));
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
 	} catch (const std::exception &error) {
 		Fail(error);
 		return;
 	}
-	part_count = CountParts(index);
 	if (part_count == 1) {
 		Upload(index, parallel);
 	}

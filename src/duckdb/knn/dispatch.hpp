@@ -16,7 +16,8 @@ namespace duckdb {
 
 class KnnDispatch : public OperatorDispatch {
 public:
-	KnnDispatch(ClientContext &context, uint64_t k, double max_distance);
+	//! `kernels`: what the search may need
+	KnnDispatch(ClientContext &context, uint64_t k, double max_distance, const vibespatial::KernelNames &kernels);
 	//! Writes the event
 	~KnnDispatch();
 

@@ -90,6 +90,7 @@ PhysicalOperator &LogicalKnn::CreatePlan(ClientContext &context, PhysicalPlanGen
 	auto &left = collect(0);
 	auto &right = collect(1);
 	KnnRequest request {k, max_distance};
+	request.kernels = kernels;
 	return planner.Make<PhysicalKnn>(*this, std::move(request),
 	                                 KnnDispatch::DescribePlan(context, left.estimated_cardinality, k), left, right,
 	                                 deterministic);

@@ -6,6 +6,7 @@
 #include "duckdb.hpp"
 #include "duckdb/support/compat.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
+#include "engine/dispatch/needs.hpp"
 
 namespace duckdb {
 
@@ -23,6 +24,8 @@ public:
 	const double max_distance;
 	//! So many expressions are of the left child
 	const idx_t left_count;
+	//! KnnRequest::kernels
+	vibespatial::KernelNames kernels = vibespatial::NeighbourNeeds(vibespatial::SideKinds(), vibespatial::SideKinds());
 
 	string GetName() const override;
 	string GetExtensionName() const override;

@@ -173,7 +173,7 @@ private:
 class KnnGlobalSource : public GlobalSourceState {
 public:
 	KnnGlobalSource(ClientContext &context, const PhysicalKnn &op)
-	    : op(op), right(context, op), dispatch(context, op.request.k, op.request.max_distance),
+	    : op(op), right(context, op), dispatch(context, op.request.k, op.request.max_distance, op.request.kernels),
 	      parts(context, dispatch, op.request.k), build(ThreadCount(context), CancelPoll(context)) {
 		// Many rows at once for a device, but two tiles for each thread, and results that stay small
 		constexpr idx_t LEAST = 2, MOST = 16, MOST_BYTES = idx_t(8) << 20;

@@ -7,6 +7,7 @@
 #include "duckdb/common/types/row/tuple_data_layout.hpp"
 #include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/operators/collect_rows.hpp"
+#include "engine/dispatch/needs.hpp"
 
 #include <limits>
 
@@ -26,6 +27,8 @@ struct KnnRequest {
 	const char *function = "vibe_knn";
 	//! For EXPLAIN
 	string distance = string();
+	//! The kernels that a GPU may need for it
+	vibespatial::KernelNames kernels = vibespatial::NeighbourNeeds(vibespatial::SideKinds(), vibespatial::SideKinds());
 };
 
 //! VIBE_KNN. Both children are collected, so that their rows have numbers. The source's threads index the right side together, then

@@ -23,7 +23,7 @@ OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_
 	query.text = context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE);
 }
 
-void OperatorDispatch::StartDevice(vibespatial::Operation operation, vibespatial::KernelSet kernels) const {
+void OperatorDispatch::StartDevice(vibespatial::Operation operation, const vibespatial::KernelNames &kernels) const {
 	if (mode != ExecutionMode::GPU) {
 		return;
 	}
@@ -33,7 +33,7 @@ void OperatorDispatch::StartDevice(vibespatial::Operation operation, vibespatial
 	if (!MayOpenGpu(context, why_not)) {
 		FailWithoutDevice(operation, why_not);
 	}
-	runtime.StartInBackground(vibespatial::KernelNeeds(kernels), operator_name);
+	runtime.StartInBackground(kernels, operator_name);
 	auto engine = runtime.IfOpen();
 	if (runtime.GetPhase() == GpuRuntime::Phase::FAILED) {
 		FailWithoutDevice(operation, runtime.State());
@@ -91,22 +91,61 @@ void OperatorDispatch::LogCpu(vibespatial::Operation operation, const vibespatia
 	dispatch->AddRows(rows);
 }
 
-double OperatorDispatch::WaitForKernels(GpuEngine &engine, vibespatial::Operation operation) const {
+namespace {
+
+//! Tells the event of the kernels and the wait when it ends, however it ends
+class KernelWait {
+public:
+	KernelWait(GpuEngine &engine, vibespatial::Dispatch &dispatch, const vibespatial::KernelNames &kernels)
+	    : engine(engine), dispatch(dispatch), kernels(kernels), begin(Clock::now()) {
+	}
+	~KernelWait() {
+		try {
+			std::vector<std::pair<std::string, std::string>> sources;
+			for (auto &status : engine.Status()) {
+				if (std::find(kernels.begin(), kernels.end(), status.name) != kernels.end()) {
+					sources.emplace_back(status.name, status.state == KernelState::READY    ? status.source
+					                                  : status.state == KernelState::FAILED ? "failed"
+					                                                                        : "not ready");
+				}
+			}
+			dispatch.AddKernels(sources, Milliseconds());
+		} catch (const std::exception &) { // NOLINT: a log without this is better than no end
+		}
+	}
+	KernelWait(const KernelWait &) = delete;
+	KernelWait &operator=(const KernelWait &) = delete;
+
+	double Milliseconds() const {
+		return OperatorDispatch::MillisecondsSince(begin);
+	}
+
+private:
+	GpuEngine &engine;
+	vibespatial::Dispatch &dispatch;
+	const vibespatial::KernelNames &kernels;
+	const Clock::time_point begin;
+};
+
+} // namespace
+
+void OperatorDispatch::WaitForKernels(vibespatial::Dispatch &dispatch, const vibespatial::KernelNames &kernels) const {
 	constexpr double STEP = 0.05;
-	auto begin = Clock::now();
+	auto &engine = dispatch.Engine();
 	auto poll = CancelPoll(context);
-	const auto needs = vibespatial::KernelNeeds(operation);
 	// Without the CPU to go to, a compilation is waited for
 	double patience = kernel_timeout;
 	if (mode == ExecutionMode::GPU) {
 		patience = MaxValue(patience, double(GpuRuntime::Get().Options().compile_timeout_seconds));
 	}
-	engine.Request(needs, operator_name, true);
+	const double waited = dispatch.KernelWait() / 1e3;
+	KernelWait wait(engine, dispatch, kernels);
+	engine.Request(kernels, operator_name, true);
 	while (true) {
-		auto left = patience - MillisecondsSince(begin) / 1e3;
-		auto cold = engine.EnsureWarm(needs, MaxValue(0.0, MinValue(STEP, left)));
+		auto left = patience - waited - wait.Milliseconds() / 1e3;
+		auto cold = engine.EnsureWarm(kernels, MaxValue(0.0, MinValue(STEP, left)));
 		if (cold.empty()) {
-			return MillisecondsSince(begin);
+			return;
 		}
 		for (auto &status : engine.Status()) {
 			bool is_cold = std::find(cold.begin(), cold.end(), status.name) != cold.end();
@@ -129,18 +168,18 @@ void OperatorDispatch::AddStep(GpuEngine &engine, const char *name, TimePoint be
 	engine.AddStep(vibespatial::GpuStep {"query", name, micros(begin), micros(end)});
 }
 
-void OperatorDispatch::RequestKernels(ClientContext &context, vibespatial::Operation operation,
-                                      const char *operator_name) {
+void OperatorDispatch::RequestKernels(ClientContext &context, const vibespatial::KernelNames &kernels,
+                                      const char *operator_name, bool urgent) {
 	auto mode = GetExecutionMode(context);
 	if (mode == ExecutionMode::CPU || GetPrecompile(context) == Precompile::OFF) {
 		return;
 	}
 	auto &runtime = GpuRuntime::Get();
-	auto names = vibespatial::KernelNeeds(operation);
-	if (auto engine = runtime.IfOpen()) {
-		engine->Request(names, operator_name, true);
-	} else if (string unused; mode == ExecutionMode::GPU && MayOpenGpu(context, unused)) {
-		runtime.StartInBackground(names, operator_name);
+	// Mode auto leaves the start to LOAD
+	if (string unused; mode == ExecutionMode::GPU && MayOpenGpu(context, unused)) {
+		runtime.StartInBackground(kernels, operator_name, urgent);
+	} else {
+		runtime.RequestIfStarted(kernels, operator_name, urgent);
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include "duckdb.hpp"
 #include "engine/dispatch/dispatch.hpp"
+#include "engine/dispatch/needs.hpp"
 
 #include <chrono>
 
@@ -24,11 +25,8 @@ public:
 	unique_ptr<vibespatial::Dispatch> NewDispatch(vibespatial::Operation operation) const {
 		return make_uniq<vibespatial::Dispatch>(operation, mode, operator_name, query);
 	}
-	//! In mode gpu starts the device beside the scan, and the compilation of kernels; throws if there is no device
-	void StartDevice(vibespatial::Operation operation, vibespatial::KernelSet kernels) const;
-	void StartDevice(vibespatial::Operation operation) const {
-		StartDevice(operation, InfoOf(operation).kernels);
-	}
+	//! In mode gpu starts the device beside the scan, and asks for kernels; throws if there is no device
+	void StartDevice(vibespatial::Operation operation, const vibespatial::KernelNames &kernels) const;
 	//! What was planned for the CPU, and why; nothing in mode cpu, which has no choice
 	void LogCpu(vibespatial::Operation operation, const vibespatial::Decision &decision, idx_t rows) const;
 	//! Mode gpu, and there is none: an event, and an IOException that says what to do
@@ -41,10 +39,13 @@ public:
 	static bool IsComing(optional_ptr<vibespatial::GpuEngine> engine);
 	//! In mode gpu waits for the device, and throws where it does not come; the milliseconds
 	double WaitForDevice(vibespatial::Operation operation) const;
-	//! Throws GpuError where they do not come in time; the milliseconds
-	double WaitForKernels(vibespatial::GpuEngine &engine, vibespatial::Operation operation) const;
-	//! What a plan needs, before it runs; never waits
-	static void RequestKernels(ClientContext &context, vibespatial::Operation operation, const char *operator_name);
+	//! Throws GpuError where they do not come in time, which is that of all waits of the operation together. Either way the event tells
+	//! of the kernels and of the wait.
+	void WaitForKernels(vibespatial::Dispatch &dispatch, const vibespatial::KernelNames &kernels) const;
+	//! What a plan needs, before it runs; never waits. While the plug-in is being opened the request is kept for it. `urgent`: the plan
+	//! is going to wait for these; others it may wait for.
+	static void RequestKernels(ClientContext &context, const vibespatial::KernelNames &kernels,
+	                           const char *operator_name, bool urgent = true);
 
 	//! For vibe_timeline()
 	typedef std::chrono::system_clock::time_point TimePoint;

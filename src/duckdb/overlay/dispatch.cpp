@@ -19,13 +19,14 @@ OverlayDispatch::~OverlayDispatch() {
 }
 
 void OverlayDispatch::RequestKernels(ClientContext &context) {
-	OperatorDispatch::RequestKernels(context, Operation::UNION_AGG, OPERATOR);
+	OperatorDispatch::RequestKernels(context, vibespatial::KernelNeeds(Operation::UNION_AGG), OPERATOR);
 }
 
 bool OverlayDispatch::Takes(size_t vertices) {
 	waiting = make_uniq<OperatorDispatch>(context, OPERATOR);
 	dispatch = waiting->NewDispatch(Operation::UNION_AGG);
-	waiting->StartDevice(Operation::UNION_AGG);
+	const auto kernels = vibespatial::KernelNeeds(Operation::UNION_AGG);
+	waiting->StartDevice(Operation::UNION_AGG, kernels);
 	dispatch->AddWait(waiting->WaitForDevice(Operation::UNION_AGG));
 	dispatch->Decide(vertices, GetGpuMinRows(context));
 	dispatch->AddRows(vertices);
@@ -33,7 +34,7 @@ bool OverlayDispatch::Takes(size_t vertices) {
 		return false;
 	}
 	try {
-		dispatch->AddWait(waiting->WaitForKernels(dispatch->Engine(), Operation::UNION_AGG));
+		waiting->WaitForKernels(*dispatch, kernels);
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
 	} catch (const std::exception &error) {

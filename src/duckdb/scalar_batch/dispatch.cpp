@@ -37,19 +37,26 @@ void ScalarBatchDispatch::Start() {
 		return;
 	}
 	auto operation = OperationOf(op.tasks[0]);
-	StartDevice(operation);
+	StartDevice(operation, Needs(op.tasks));
 	dispatch.AddWait(WaitForDevice(operation));
 	dispatch.Decide(op.children[0].get().estimated_cardinality, GetGpuMinRows(context));
 	dispatch.CountPieces(0, 0);
-	if (dispatch.OnGpu()) {
-		try {
-			dispatch.AddWait(WaitForKernels(dispatch.Engine(), operation));
-			active = true;
-		} catch (const vibespatial::GpuError &error) {
-			DeviceFailed(error);
-		}
-	}
+	active = dispatch.OnGpu();
 	started = true;
+}
+
+void ScalarBatchDispatch::WaitForKernels(const std::vector<std::string> &names) {
+	lock_guard<mutex> guard(kernel_lock);
+	OperatorDispatch::WaitForKernels(dispatch, names);
+}
+
+vibespatial::KernelNames ScalarBatchDispatch::Needs(const vector<ScalarTask> &tasks) {
+	vibespatial::KernelNames names;
+	for (auto &task : tasks) {
+		vibespatial::AddNames(names,
+		                      vibespatial::ScalarNeeds(task, vibespatial::SideKinds(), vibespatial::SideKinds()));
+	}
+	return names;
 }
 
 std::unique_ptr<vibespatial::GpuScalarBatch> ScalarBatchDispatch::NewDeviceBatch(const ScalarTask &task) {

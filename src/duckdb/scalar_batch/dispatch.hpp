@@ -18,7 +18,7 @@ public:
 	ScalarBatchDispatch(ClientContext &context, const PhysicalScalarBatch &op);
 	~ScalarBatchDispatch() override;
 
-	//! Decides once, with the first rows; the other threads wait. Waits for the kernels, and in mode gpu for the device.
+	//! Decides once, with the first rows; the other threads wait. In mode gpu waits for the device.
 	void Start();
 
 	// What the engine asks of DuckDB
@@ -26,6 +26,7 @@ public:
 	bool IsActive() const override {
 		return active;
 	}
+	void WaitForKernels(const std::vector<std::string> &names) override;
 	std::unique_ptr<vibespatial::GpuScalarBatch> NewDeviceBatch(const vibespatial::ScalarTask &task) override;
 	//! In mode gpu the query fails
 	void DeviceFailed(const vibespatial::GpuError &error) override;
@@ -42,6 +43,8 @@ public:
 	//! When all rows have passed: logs the event
 	void Finish();
 
+	//! The kernels that these may need
+	static vibespatial::KernelNames Needs(const vector<vibespatial::ScalarTask> &tasks);
 	//! For EXPLAIN: what would be decided now
 	static string DescribePlan(ClientContext &context, vibespatial::Operation operation, idx_t rows);
 
@@ -51,6 +54,8 @@ private:
 	std::atomic<bool> started {false};
 	std::atomic<bool> active {false};
 	mutex start_lock;
+	//! Held by the thread that waits for kernels
+	mutex kernel_lock;
 	std::atomic<idx_t> open_rows {0};
 	std::atomic<idx_t> point_rows {0};
 };

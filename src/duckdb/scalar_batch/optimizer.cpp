@@ -4,6 +4,7 @@
 #include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/planner/operator/list.hpp"
+#include "duckdb/operators/geometry_kinds.hpp"
 #include "duckdb/scalar_batch/dispatch.hpp"
 #include "duckdb/support/settings.hpp"
 
@@ -80,16 +81,39 @@ private:
 		    *expr, [&](unique_ptr<Expression> &child) { FindCalls(child, operation, calls); });
 	}
 
-	bool GoesToDevice(LogicalOperator &input, Operation operation) {
+	bool GoesToDevice(LogicalOperator &input, Operation operation,
+	                  const vector<reference<unique_ptr<Expression>>> &calls) {
 		auto rows = input.has_estimated_cardinality ? input.estimated_cardinality : input.EstimateCardinality(context);
 		OperatorDispatch dispatch(context, "VIBE_SCALAR_BATCH");
 		auto decision = vibespatial::Decide(dispatch.Mode(), operation, rows, GetGpuMinRows(context));
+		if (decision.selected == vibespatial::ExecutionMode::GPU || decision.device_is_missing) {
+			RequestKernels(input, calls);
+		}
 		if (decision.selected != vibespatial::ExecutionMode::GPU) {
 			dispatch.LogCpu(operation, decision, rows);
 			return false;
 		}
-		OperatorDispatch::RequestKernels(context, operation, "VIBE_SCALAR_BATCH");
 		return true;
+	}
+
+	//! Also where a device that is still coming up does none of it: it will be there for the next query
+	void RequestKernels(LogicalOperator &input, const vector<reference<unique_ptr<Expression>>> &calls) {
+		vibespatial::KernelNames kernels;
+		bool are_known = true;
+		for (auto &slot : calls) {
+			vibespatial::ScalarTask task;
+			if (!FindScalarTask(*slot.get(), task)) {
+				continue;
+			}
+			vibespatial::SideKinds kinds[2];
+			auto &arguments = ChildrenOf(slot.get()->Cast<BoundFunctionExpression>());
+			for (idx_t side = 0; side < (task.IsOfPairs() ? 2 : 1); side++) {
+				kinds[side] = FindGeometryKinds(context, input, *arguments[side]);
+				are_known = are_known && (kinds[side].AreKnown() || !task.IsOfPairs());
+			}
+			vibespatial::AddNames(kernels, vibespatial::ScalarNeeds(task, kinds[0], kinds[1]));
+		}
+		OperatorDispatch::RequestKernels(context, kernels, "VIBE_SCALAR_BATCH", are_known);
 	}
 
 	//! Moves the calls into an operator over `input`, and puts references to its columns in their place
@@ -126,7 +150,7 @@ private:
 		vector<reference<unique_ptr<Expression>>> calls;
 		LogicalOperatorVisitor::EnumerateExpressions(
 		    op, [&](unique_ptr<Expression> *expr) { FindCalls(*expr, operation, calls); });
-		if (calls.empty() || !GoesToDevice(*op.children[0], operation)) {
+		if (calls.empty() || !GoesToDevice(*op.children[0], operation, calls)) {
 			return;
 		}
 		auto batch = Take(std::move(op.children[0]), calls);
@@ -148,11 +172,16 @@ private:
 		LogicalFilter::SplitPredicates(conjuncts);
 		vector<reference<unique_ptr<Expression>>> calls;
 		for (auto &conjunct : conjuncts) {
-			calls.clear();
+			const auto before = calls.size();
 			FindCalls(conjunct, operation, calls);
-			(calls.empty() ? rest : with_calls).push_back(std::move(conjunct));
+			(calls.size() == before ? rest : with_calls).push_back(std::move(conjunct));
 		}
-		if (with_calls.empty() || !GoesToDevice(*filter.children[0], operation)) {
+		// A call that is a conjunct by itself was moved
+		calls.clear();
+		for (auto &expr : with_calls) {
+			FindCalls(expr, operation, calls);
+		}
+		if (with_calls.empty() || !GoesToDevice(*filter.children[0], operation, calls)) {
 			return;
 		}
 		auto outputs = filter.GetColumnBindings();

@@ -10,9 +10,9 @@ using vibespatial::Dispatch;
 using vibespatial::ExecutionMode;
 using vibespatial::Operation;
 
-IndexDispatch::IndexDispatch(ClientContext &context)
+IndexDispatch::IndexDispatch(ClientContext &context, const vibespatial::KernelNames &kernels)
     : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), begin(std::chrono::system_clock::now()) {
-	StartDevice(Operation::BOX_INDEX, vibespatial::KernelSet::SPATIAL_JOIN);
+	StartDevice(Operation::BOX_INDEX, kernels);
 }
 
 void IndexDispatch::Decide(idx_t rows) {
@@ -65,7 +65,7 @@ std::unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(Dispatch &dispatch, const 
 	try {
 		auto &engine = dispatch.Engine();
 		dispatch.AddWait(WaitForDevice(Operation::BOX_INDEX));
-		dispatch.AddWait(WaitForKernels(engine, Operation::BOX_INDEX));
+		WaitForKernels(dispatch, vibespatial::KernelNeeds(Operation::BOX_INDEX));
 		vibespatial::GpuTimes times;
 		auto packed = engine.PackBoxes(boxes, count, parallel, times);
 		dispatch.AddTimes(times);

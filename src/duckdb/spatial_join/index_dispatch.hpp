@@ -12,8 +12,8 @@ namespace duckdb {
 
 class IndexDispatch : public OperatorDispatch {
 public:
-	//! Begins with the scan
-	explicit IndexDispatch(ClientContext &context);
+	//! Begins with the scan. `kernels`: what the join may need
+	IndexDispatch(ClientContext &context, const vibespatial::KernelNames &kernels);
 
 	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu
 	void Decide(idx_t rows);

@@ -10,6 +10,7 @@
 #include "duckdb/expressions/condition.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "duckdb/planner/table_filter.hpp"
+#include "engine/dispatch/needs.hpp"
 #include "engine/dispatch/operation.hpp"
 
 namespace duckdb {
@@ -56,6 +57,9 @@ public:
 	vibespatial::Operation points_operation = vibespatial::Operation::JOIN_POINTS;
 	vibespatial::Operation shapes_operation = vibespatial::Operation::JOIN_SHAPES;
 	vector<ProbeScan> probe_scans;
+	//! What statistics and types tell of the geometries
+	vibespatial::SideKinds probe_kinds;
+	vibespatial::SideKinds build_kinds;
 	unique_ptr<SpatialAggregate> aggregate;
 
 	//! Emits all columns of both children that the join type allows

@@ -81,6 +81,10 @@ void PairsDispatch::DecideAgain(const vibespatial::JoinInput &first_rows, option
 	}
 	if (!dispatch.OnGpu()) {
 		session.LeaveDevice();
+	} else if (auto engine = dispatch.EngineIfOpen()) {
+		auto probe = vibespatial::SideKinds();
+		(first_rows.x ? probe.shapes : probe.points) = false;
+		engine->Request(vibespatial::JoinNeeds(op.condition, probe, op.build_kinds), operator_name, true);
 	}
 	kind_is_known = true;
 }
@@ -163,13 +167,16 @@ void PairsDispatch::WaitForDevice() {
 	auto waiting = system_clock::now();
 	bool scanned = IsAwaited() && has_build;
 	dispatch.AddWait(OperatorDispatch::WaitForDevice(op.points_operation));
-	dispatch.AddWait(WaitForKernels(engine, op.points_operation));
 	if (scanned) {
 		lock_guard<mutex> guard(lock);
 		AddStep(engine, "scan of the probe side", ready, waiting);
 		AddStep(engine, "wait for the device", waiting, system_clock::now());
 		ready = system_clock::now();
 	}
+}
+
+void PairsDispatch::WaitForKernels(const std::vector<std::string> &names) {
+	OperatorDispatch::WaitForKernels(dispatch, names);
 }
 
 void PairsDispatch::DeviceFailed(const string &reason) {

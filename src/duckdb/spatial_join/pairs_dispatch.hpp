@@ -86,8 +86,9 @@ private:
 	}
 	std::unique_ptr<vibespatial::TilePayload> NewPayload() override;
 	bool DeviceIsStarting() override;
-	//! In mode gpu waits for the device, in all modes for the kernels
+	//! In mode gpu
 	void WaitForDevice() override;
+	void WaitForKernels(const std::vector<std::string> &names) override;
 	//! An error in mode gpu
 	void DeviceFailed(const string &reason) override;
 

@@ -47,6 +47,9 @@ public:
 	//! What dispatch decides: for points on the left side, and for other geometries
 	vibespatial::Operation points_operation;
 	vibespatial::Operation shapes_operation;
+	//! What statistics and types tell of the geometries: for requests ahead of time only
+	vibespatial::SideKinds probe_kinds;
+	vibespatial::SideKinds build_kinds;
 
 	//! The columns of the left child that are read after the pairs of its rows are known
 	vector<bool> buffered_columns;

@@ -26,17 +26,39 @@ SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
 	return rows;
 }
 
+//! Kernel by kernel, where it came from
+Value KernelsOf(const vibespatial::DispatchEvent &event) {
+	vector<Value> names, sources;
+	for (auto &kernel : event.kernels) {
+		names.emplace_back(kernel.first);
+		sources.emplace_back(kernel.second);
+	}
+	return Value::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR, std::move(names), std::move(sources));
+}
+
 SqlTable::rows_t LogRows(ClientContext &context, const vector<Value> &) {
 	SqlTable::rows_t rows;
 	for (auto &event : vibespatial::DispatchLog::Get().Events()) {
-		rows.push_back({Value::UBIGINT(event.sequence), Value::TIMESTAMPTZ(timestamp_tz_t(event.time)),
+		rows.push_back({Value::UBIGINT(event.sequence),
+		                Value::TIMESTAMPTZ(timestamp_tz_t(event.time)),
 		                MaySee(context, event.query) ? Value(event.query.text) : Value(LogicalType::VARCHAR),
-		                Value(event.operator_name), Value(event.operation), Value(event.requested),
-		                Value(event.selected), Value(event.actual), Value(event.reason), Value::UBIGINT(event.rows),
-		                Value::UBIGINT(event.bytes_to_device), Value::UBIGINT(event.bytes_from_device),
-		                Value::DOUBLE(event.wait_ms), Value::DOUBLE(event.to_device_ms), Value::DOUBLE(event.kernel_ms),
-		                Value::DOUBLE(event.from_device_ms), Value::DOUBLE(event.total_ms),
-		                Value::BOOLEAN(event.fallback)});
+		                Value(event.operator_name),
+		                Value(event.operation),
+		                Value(event.requested),
+		                Value(event.selected),
+		                Value(event.actual),
+		                Value(event.reason),
+		                Value::UBIGINT(event.rows),
+		                Value::UBIGINT(event.bytes_to_device),
+		                Value::UBIGINT(event.bytes_from_device),
+		                Value::DOUBLE(event.wait_ms),
+		                Value::DOUBLE(event.to_device_ms),
+		                Value::DOUBLE(event.kernel_ms),
+		                Value::DOUBLE(event.from_device_ms),
+		                Value::DOUBLE(event.total_ms),
+		                Value::BOOLEAN(event.fallback),
+		                KernelsOf(event),
+		                Value::DOUBLE(event.kernel_wait_ms)});
 	}
 	return rows;
 }
@@ -61,7 +83,10 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    "vibe_dispatch_log",
 	    "The last 4096 decisions for the CPU or the GPU in this process, oldest first: what was requested, "
 	    "selected and done, why, and where the time went. Mode cpu decides nothing and leaves no row. The text of a "
-	    "query is NULL where it is another connection's, unless vibe_log_queries is 'all'.")
+	    "query is NULL where it is another connection's, unless vibe_log_queries is 'all'. kernels has the GPU kernels "
+	    "that "
+	    "the work waited for, kernel_wait_ms in all, and where each came from: pack, disk (the cache) or jit "
+	    "(compiled).")
 	    .Column("sequence", LogicalType::UBIGINT)
 	    .Column("time", LogicalType::TIMESTAMP_TZ)
 	    .Column("query", LogicalType::VARCHAR)
@@ -80,6 +105,8 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Column("from_device_ms", LogicalType::DOUBLE)
 	    .Column("total_ms", LogicalType::DOUBLE)
 	    .Column("fallback", LogicalType::BOOLEAN)
+	    .Column("kernels", LogicalType::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR))
+	    .Column("kernel_wait_ms", LogicalType::DOUBLE)
 	    .Overload({})
 	    .Example("operator, selected, actual, reason FROM vibe_dispatch_log()")
 	    .Register(loader, LogRows);

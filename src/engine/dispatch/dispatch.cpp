@@ -2,6 +2,7 @@
 
 #include "engine/gpu/runtime/runtime.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace vibespatial {
@@ -59,12 +60,17 @@ Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t 
 	if (!DevicePays(rows, threshold, min_rows < 0 ? forecast : nullptr, reason)) {
 		return cpu(std::move(reason));
 	}
+	const auto missing = [&](std::string why) {
+		auto decision = cpu(std::move(why));
+		decision.device_is_missing = true;
+		return decision;
+	};
 	if (!engine) {
-		return cpu("no GPU engine: " + runtime.State());
+		return missing("no GPU engine: " + runtime.State());
 	}
 	std::string error;
 	if (!engine->WaitForDevice(0, error)) {
-		return cpu("no device: " + (error.empty() ? "it is not up yet" : error));
+		return missing("no device: " + (error.empty() ? "it is not up yet" : error));
 	}
 	return Decision {ExecutionMode::GPU, std::move(reason), engine};
 }
@@ -146,6 +152,23 @@ void Dispatch::AddTimes(const GpuTimes &times) {
 void Dispatch::AddWait(double milliseconds) {
 	std::lock_guard<std::mutex> guard(lock);
 	event.wait_ms += milliseconds;
+}
+
+void Dispatch::AddKernels(const std::vector<std::pair<std::string, std::string>> &kernels, double milliseconds) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.wait_ms += milliseconds;
+	event.kernel_wait_ms += milliseconds;
+	for (auto &kernel : kernels) {
+		const auto same = [&](const auto &known) { return known.first == kernel.first; };
+		if (std::none_of(event.kernels.begin(), event.kernels.end(), same)) {
+			event.kernels.push_back(kernel);
+		}
+	}
+}
+
+double Dispatch::KernelWait() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return event.kernel_wait_ms;
 }
 
 void Dispatch::AddRows(uint64_t rows) {

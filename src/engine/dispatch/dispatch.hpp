@@ -27,6 +27,8 @@ struct Decision {
 	std::string reason;
 	//! The open engine, if the GPU is selected and there is one
 	GpuEngine *engine = nullptr;
+	//! There is enough work for a device, and none that is up
+	bool device_is_missing = false;
 
 	bool IsGpu() const {
 		return selected == ExecutionMode::GPU;
@@ -84,6 +86,10 @@ public:
 	//! What the work on the device came to
 	void AddTimes(const GpuTimes &times);
 	void AddWait(double milliseconds);
+	//! Kernels that were waited for, so long, and where each came from
+	void AddKernels(const std::vector<std::pair<std::string, std::string>> &kernels, double milliseconds);
+	//! So far, for kernels
+	double KernelWait() const;
 	void AddRows(uint64_t rows);
 	//! Pieces of work (tiles, batches) that the device finished, and pieces that the CPU did for lack of device memory. An operation that
 	//! counts pieces was done by the GPU if it finished one.

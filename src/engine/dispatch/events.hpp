@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vibespatial {
@@ -46,6 +47,10 @@ struct DispatchEvent {
 	double total_ms = 0;
 	//! The device was selected, and the work was done elsewhere
 	bool fallback = false;
+	//! The kernels that the work waited for, and where each came from: pack, disk, jit, or why it did not come
+	std::vector<std::pair<std::string, std::string>> kernels;
+	//! How long it waited for them; part of wait_ms
+	double kernel_wait_ms = 0;
 };
 
 //! The last events of the process

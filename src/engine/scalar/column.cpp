@@ -1,5 +1,6 @@
 #include "engine/scalar/column.hpp"
 
+#include "engine/dispatch/needs.hpp"
 #include "engine/relate/prepared.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -160,11 +161,29 @@ ScalarInput ScalarColumn::Input(size_t first, size_t count) const {
 	return input;
 }
 
+void ScalarColumn::Need() {
+	const auto kinds_of = [](const ScalarSide &side) {
+		return side.IsPoints() ? SideKinds::Points()
+		                       : SideKinds::Shapes(side.Shapes().HasPoints(), side.Shapes().HasLarge());
+	};
+	KernelNames cold;
+	for (auto &name : ScalarNeeds(task, kinds_of(left), kinds_of(right))) {
+		if (std::find(kernels.begin(), kernels.end(), name) == kernels.end()) {
+			cold.push_back(name);
+		}
+	}
+	if (!cold.empty()) {
+		host.WaitForKernels(cold);
+		kernels.insert(kernels.end(), cold.begin(), cold.end());
+	}
+}
+
 void ScalarColumn::Launch() {
 	if (Count() == 0 || !host.IsActive() || !device) {
 		return;
 	}
 	try {
+		Need();
 		device->Begin(Input(0, Count()));
 		launched = true;
 	} catch (const GpuMemoryError &) {

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vibespatial {
@@ -25,6 +26,8 @@ public:
 	virtual void Poll() = 0;
 	//! Whether rows go to the device
 	virtual bool IsActive() const = 0;
+	//! Waits until these kernels are ready. Throws GpuError.
+	virtual void WaitForKernels(const std::vector<std::string> &names) = 0;
 	//! Throws GpuError
 	virtual std::unique_ptr<GpuScalarBatch> NewDeviceBatch(const ScalarTask &task) = 0;
 	//! The device failed: the CPU computes the rest. Throws if it must not.
@@ -104,6 +107,8 @@ private:
 
 	//! Before the first row: memory that the device can read
 	void Prepare();
+	//! Waits for the kernels of these rows
+	void Need();
 	//! False for a geometry that is left to the CPU
 	bool AddGeometry(ScalarSide &side, const JoinRow &row);
 	ScalarInput Input(size_t first, size_t count) const;
@@ -127,6 +132,8 @@ private:
 	std::vector<uint32_t> unread;
 	std::unique_ptr<GpuScalarBatch> device;
 	bool launched = false;
+	//! The kernels that were waited for
+	std::vector<std::string> kernels;
 
 	std::vector<uint32_t> left_rows;
 	std::vector<uint8_t> answers;

@@ -80,6 +80,8 @@ struct Host : JoinHost {
 	}
 	void WaitForDevice() override {
 	}
+	void WaitForKernels(const std::vector<std::string> &) override {
+	}
 	void DeviceFailed(const std::string &) override {
 	}
 

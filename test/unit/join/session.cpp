@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 
+#include "engine/dispatch/needs.hpp"
 #include "engine/gpu/interface/neighbours.hpp"
 #include "engine/gpu/interface/overlay.hpp"
 #include "engine/relate/prepared.hpp"
@@ -414,6 +415,13 @@ struct TestHost : JoinHost {
 	void WaitForDevice() override {
 		is_starting = false;
 	}
+	void WaitForKernels(const std::vector<std::string> &names) override {
+		std::lock_guard<std::mutex> guard(kernel_lock);
+		if (std::find(names.begin(), names.end(), missing_kernel) != names.end()) {
+			throw GpuError("no " + missing_kernel);
+		}
+		kernels.insert(kernels.end(), names.begin(), names.end());
+	}
 	void DeviceFailed(const std::string &reason) override {
 		failures++;
 		if (needs_device) {
@@ -426,6 +434,9 @@ struct TestHost : JoinHost {
 	bool is_starting = false;
 	bool needs_device = false;
 	size_t failures = 0;
+	std::string missing_kernel;
+	std::mutex kernel_lock;
+	std::vector<std::string> kernels;
 };
 
 struct Answer {
@@ -670,6 +681,25 @@ TEST_CASE("A tile whose pairs the host has no memory for is done chunk by chunk"
 			without.host.most_bytes = 1 << 20;
 			CHECK_THROWS_WITH(without.RunTiles(), "no memory");
 		}
+	}
+}
+
+TEST_CASE("Tiles wait for the kernels that they launch, once for all of them", "[join]") {
+	Join join(Case {}, 60000);
+	const auto answer = join.RunTiles();
+	join.Check(answer);
+	REQUIRE(answer.report.tiles > 1);
+	CHECK(join.host.kernels == KernelNames {"wkb_codec", "spatial_query", "polygon_predicates",
+	                                        "multipoint_binary_relations", "segment_distance"});
+	for (auto missing : {"wkb_codec", "polygon_predicates"}) {
+		Join without(Case {});
+		without.host.missing_kernel = missing;
+		without.Check(without.RunTiles());
+		CHECK(without.host.failures > 0);
+		Join strict(Case {});
+		strict.host.missing_kernel = missing;
+		strict.host.needs_device = true;
+		CHECK_THROWS_WITH(strict.RunTiles(), std::string("the device is needed: no ") + missing);
 	}
 }
 

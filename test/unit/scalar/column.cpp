@@ -19,6 +19,7 @@ namespace {
 enum class Fault : uint8_t {
 	NONE,
 	NEW,        // no batch on the device
+	KERNELS,    // no kernels
 	BEGIN,      // fails at the start
 	FINISH,     // fails at the end
 	NO_ROOM,    // has memory for few rows at a time
@@ -66,6 +67,12 @@ struct Host : ScalarHost {
 	bool IsActive() const override {
 		return active;
 	}
+	void WaitForKernels(const std::vector<std::string> &names) override {
+		kernels.insert(kernels.end(), names.begin(), names.end());
+		if (fault == Fault::KERNELS) {
+			throw GpuError("kernels");
+		}
+	}
 	std::unique_ptr<GpuScalarBatch> NewDeviceBatch(const ScalarTask &task) override {
 		if (fault == Fault::NEW) {
 			throw GpuError("new");
@@ -86,6 +93,7 @@ struct Host : ScalarHost {
 	const Fault fault;
 	bool active = true;
 	size_t polls = 0, failures = 0, rows = 0, open = 0, lacks = 0;
+	std::vector<std::string> kernels;
 };
 
 JoinRow RowOf(const std::string &wkb) {
@@ -128,8 +136,8 @@ std::vector<std::string> SomeRows(unsigned seed) {
 	return rows;
 }
 
-const Fault FAULTS[] = {Fault::NONE,    Fault::NEW,        Fault::BEGIN, Fault::FINISH,
-                        Fault::NO_ROOM, Fault::NEVER_ROOM, Fault::SECOND};
+const Fault FAULTS[] = {Fault::NONE,   Fault::NEW,     Fault::KERNELS,    Fault::BEGIN,
+                        Fault::FINISH, Fault::NO_ROOM, Fault::NEVER_ROOM, Fault::SECOND};
 
 } // namespace
 
@@ -185,7 +193,13 @@ TEST_CASE("scalar column: every row has a result or is left to the CPU", "[scala
 				CHECK((answered > 0) == (works || (fault == Fault::SECOND && round == 0 && answered > 0)));
 				CHECK((holding > 0 || !works));
 			}
-			const bool fails = fault == Fault::NEW || fault == Fault::BEGIN || fault == Fault::FINISH;
+			const bool fails =
+			    fault == Fault::NEW || fault == Fault::KERNELS || fault == Fault::BEGIN || fault == Fault::FINISH;
+			if (fault == Fault::NONE) {
+				// Once, although there are two batches
+				CHECK(host.kernels == std::vector<std::string> {"wkb_codec", "polygon_predicates",
+				                                                "multipoint_binary_relations", "segment_distance"});
+			}
 			CHECK((host.failures > 0) == (fails || fault == Fault::SECOND));
 			CHECK((host.lacks > 0) == (fault == Fault::NEVER_ROOM));
 			CHECK((host.polls > 0) ==

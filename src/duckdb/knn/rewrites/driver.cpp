@@ -1,6 +1,8 @@
 // The order of the rewrites, and what is left to do when DuckDB's rules have run
+#include "duckdb/knn/logical.hpp"
 #include "duckdb/knn/neighbours.hpp"
 #include "duckdb/knn/rewrites/rewrites.hpp"
+#include "duckdb/operators/geometry_kinds.hpp"
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
@@ -132,6 +134,26 @@ void Finish(ClientContext &context, unique_ptr<LogicalOperator> &op) {
 	}
 }
 
+//! Of both kinds of the operator, when DuckDB's rules have run
+void RequestKernels(ClientContext &context, LogicalOperator &op) {
+	for (auto &child : op.children) {
+		RequestKernels(context, *child);
+	}
+	if (op.type != LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR || op.GetName() != "VIBE_KNN") {
+		return;
+	}
+	const bool is_rewritten = LogicalNeighbours::Is(op);
+	const idx_t right = is_rewritten ? 1 : static_cast<LogicalKnn &>(op).left_count;
+	vibespatial::SideKinds kinds[2];
+	for (idx_t side = 0; side < 2; side++) {
+		kinds[side] = FindGeometryKinds(context, *op.children[side], *op.expressions[side == 0 ? 0 : right]);
+	}
+	auto &kernels =
+	    is_rewritten ? static_cast<LogicalNeighbours &>(op).request.kernels : static_cast<LogicalKnn &>(op).kernels;
+	kernels = vibespatial::NeighbourNeeds(kinds[0], kinds[1]);
+	OperatorDispatch::RequestKernels(context, kernels, "VIBE_KNN", kinds[0].AreKnown() && kinds[1].AreKnown());
+}
+
 bool HasNeighbours(const LogicalOperator &op) {
 	if (LogicalNeighbours::Is(op)) {
 		return true;
@@ -150,7 +172,6 @@ void RewriteNeighbours(ClientContext &context, Binder &binder, unique_ptr<Logica
 	Plan plan {context, binder, root};
 	if (Rewrite(plan, root)) {
 		RemoveSharedRows(root);
-		OperatorDispatch::RequestKernels(context, vibespatial::Operation::KNN, "VIBE_KNN");
 	}
 }
 
@@ -158,6 +179,7 @@ void FinishNeighbours(ClientContext &context, unique_ptr<LogicalOperator> &plan)
 	if (HasNeighbours(*plan)) {
 		Finish(context, plan);
 	}
+	RequestKernels(context, *plan);
 }
 
 } // namespace duckdb

@@ -494,7 +494,6 @@ void RewriteJoinConditions(ClientContext &context, Binder &binder, unique_ptr<Lo
 	if (is_decorrelated) {
 		RefuseRest(*root);
 	}
-	OperatorDispatch::RequestKernels(context, vibespatial::Operation::KNN, "VIBE_KNN");
 }
 
 } // namespace duckdb

@@ -129,8 +129,9 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
       limit_column(DConstants::INVALID_INDEX), number_column(DConstants::INVALID_INDEX),
       left_columns(join.left_columns), left_is_unread(join.left_is_unread), points_operation(join.points_operation),
-      shapes_operation(join.shapes_operation), has_aggregate(join.aggregate != nullptr),
-      probe_scans(std::move(join.probe_scans)), deterministic(GetDeterministic(context)),
+      shapes_operation(join.shapes_operation), probe_kinds(join.probe_kinds), build_kinds(join.build_kinds),
+      has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
+      deterministic(GetDeterministic(context)),
       planned_engine(PairsDispatch::DescribePlan(context, points_operation, left.estimated_cardinality,
                                                  right.estimated_cardinality)),
       has_batches(PairsDispatch::IsPlanned(context, points_operation, left.estimated_cardinality) &&

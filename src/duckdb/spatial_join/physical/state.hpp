@@ -42,7 +42,9 @@ struct IndexReport {
 class SpatialJoinState : public GlobalSinkState {
 public:
 	SpatialJoinState(ClientContext &context, const PhysicalSpatialJoin &op)
-	    : threads(context), index_dispatch(context), pairs_dispatch(context, op, threads),
+	    : threads(context),
+	      index_dispatch(context, vibespatial::JoinNeeds(op.condition, op.probe_kinds, op.build_kinds)),
+	      pairs_dispatch(context, op, threads),
 	      rows(make_uniq<TupleDataCollection>(context, op.layout, MemoryTag::EXTENSION)),
 	      temporary_memory(TemporaryMemoryManager::Get(context).Register(context)) {
 		if (op.has_aggregate) {

@@ -1,4 +1,5 @@
 // The order of the rewrites
+#include "duckdb/operators/geometry_kinds.hpp"
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
 #include "duckdb/spatial_join/rewrites/rewrites.hpp"
@@ -94,6 +95,23 @@ private:
 	Binder &binder;
 };
 
+//! When all joins stand as they will run: what each of them needs, as far as that is known
+void RequestKernels(ClientContext &context, LogicalOperator &op) {
+	for (auto &child : op.children) {
+		RequestKernels(context, *child);
+	}
+	if (!IsSpatialJoin(op)) {
+		return;
+	}
+	auto &join = AsSpatialJoin(op);
+	join.probe_kinds = FindGeometryKinds(context, *join.children[0], *join.spatial.left);
+	join.build_kinds = FindGeometryKinds(context, *join.children[1], *join.spatial.right);
+	auto kernels = vibespatial::JoinNeeds(join.spatial.condition, join.probe_kinds, join.build_kinds);
+	// Without the kinds, some of them are not needed
+	OperatorDispatch::RequestKernels(context, kernels, "VIBE_SPATIAL_JOIN",
+	                                 join.probe_kinds.AreKnown() && join.build_kinds.AreKnown());
+}
+
 } // namespace
 
 void RewriteSpatialJoins(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &plan) {
@@ -106,9 +124,7 @@ void RewriteSpatialJoins(ClientContext &context, Binder &binder, unique_ptr<Logi
 		// After the filters that became joins are gone
 		PushConstantBoxes(context, *plan);
 	}
-	if (HasSpatialJoin(*plan)) {
-		OperatorDispatch::RequestKernels(context, vibespatial::Operation::JOIN_POINTS, "VIBE_SPATIAL_JOIN");
-	}
+	RequestKernels(context, *plan);
 }
 
 } // namespace duckdb

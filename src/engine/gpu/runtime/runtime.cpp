@@ -137,11 +137,15 @@ void GpuRuntime::SetOptions(const GpuOptions &changed_options) {
 		open = phase == Phase::OPEN ? IfOpen() : nullptr;
 	}
 	if (open) {
-		auto told = changed_options;
-		std::string unused;
-		FindPlugin(changed_options, told.folder, unused);
-		open->Configure(told);
+		Tell(*open, changed_options);
 	}
+}
+
+void GpuRuntime::Tell(GpuEngine &open, const GpuOptions &given) {
+	auto told = given;
+	std::string unused;
+	FindPlugin(given, told.folder, unused);
+	open.Configure(told);
 }
 
 GpuOptions GpuRuntime::Options() {
@@ -181,17 +185,27 @@ void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
 	}
 }
 
-void GpuRuntime::StartInBackground(const std::vector<std::string> &names, const std::string &requested_by) {
+void GpuRuntime::StartInBackground(const std::vector<std::string> &names, const std::string &requested_by,
+                                   bool urgent) {
+	Request(names, requested_by, urgent, true);
+}
+
+void GpuRuntime::RequestIfStarted(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) {
+	Request(names, requested_by, urgent, false);
+}
+
+void GpuRuntime::Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent,
+                         bool may_start) {
 	std::unique_lock<std::mutex> guard(lock);
 	if (phase == Phase::OPEN) {
 		guard.unlock();
-		IfOpen()->Request(names, requested_by, false);
+		IfOpen()->Request(names, requested_by, urgent);
 		return;
 	}
-	if (phase == Phase::FAILED || exiting) {
+	if (phase == Phase::FAILED || exiting || (phase == Phase::NOT_STARTED && !may_start)) {
 		return;
 	}
-	wishes.push_back(Wish {names, requested_by});
+	wishes.push_back(Wish {names, requested_by, urgent});
 	if (phase == Phase::NOT_STARTED) {
 		Start(guard);
 	}
@@ -238,34 +252,53 @@ void GpuRuntime::Open() {
 	} catch (...) {
 		error = "opening the GPU plug-in failed";
 	}
-	std::vector<Wish> granted;
-	bool is_new = false;
 	{
 		std::lock_guard<std::mutex> guard(lock);
-		engine.store(opened, std::memory_order_release);
-		phase = opened ? Phase::OPEN : Phase::FAILED;
 		failure.swap(error);
-		granted.swap(wishes);
-		is_new = version != options_version;
-		used = options;
+		if (!opened) {
+			phase = Phase::FAILED;
+			wishes.clear();
+		}
+	}
+	if (opened) {
+		const auto attempt = [&](const auto &work) {
+			try {
+				work();
+			} catch (const std::exception &thrown) {
+				std::lock_guard<std::mutex> guard(lock);
+				failure = thrown.what();
+			}
+		};
+		attempt([&] { opened->AddStep(GpuStep {"start", "plug-in", begin, now()}); });
+		// What was set and asked for meanwhile, before others see the engine. Options that it refuses keep it from no kernel.
+		std::vector<Wish> granted;
+		bool is_new = false;
+		while (!Publish(*opened, granted, used, version, is_new)) {
+			if (is_new) {
+				attempt([&] { Tell(*opened, used); });
+			}
+			for (auto &wish : granted) {
+				attempt([&] { opened->Request(wish.names, wish.requested_by, wish.urgent); });
+			}
+		}
 	}
 	changed.notify_all();
-	if (!opened) {
-		return;
+}
+
+bool GpuRuntime::Publish(GpuEngine &opened, std::vector<Wish> &granted, GpuOptions &used, uint64_t &version,
+                         bool &is_new) {
+	std::lock_guard<std::mutex> guard(lock);
+	granted.clear();
+	granted.swap(wishes);
+	is_new = version != options_version;
+	version = options_version;
+	used = options;
+	if (is_new || !granted.empty()) {
+		return false;
 	}
-	try {
-		opened->AddStep(GpuStep {"start", "plug-in", begin, now()});
-		if (is_new) {
-			SetOptions(used);
-		}
-		for (auto &wish : granted) {
-			opened->Request(wish.names, wish.requested_by, false);
-		}
-	} catch (const std::exception &thrown) {
-		// Asked for ahead of time only: who needs a kernel asks again
-		std::lock_guard<std::mutex> guard(lock);
-		failure = thrown.what();
-	}
+	engine.store(&opened, std::memory_order_release);
+	phase = Phase::OPEN;
+	return true;
 }
 
 GpuEngine *GpuRuntime::OpenPlugin(const GpuOptions &given, std::string &error) {

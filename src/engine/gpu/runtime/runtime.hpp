@@ -29,7 +29,9 @@ public:
 
 	//! Opens the plug-in on a thread of its own and asks for these kernels once it is open (at once where it is already).
 	//! Returns without waiting. A failed opening is not tried again.
-	void StartInBackground(const std::vector<std::string> &names, const std::string &requested_by);
+	void StartInBackground(const std::vector<std::string> &names, const std::string &requested_by, bool urgent = false);
+	//! The same, but opens nothing: without effect where nobody has begun to
+	void RequestIfStarted(const std::vector<std::string> &names, const std::string &requested_by, bool urgent);
 	//! Opens it where nobody has yet, or nobody could, and waits for that; nothing after so long, with the reason
 	GpuEngine *Engine(double wait_seconds, std::string &why_not);
 	//! The engine where it is open already; costs nothing
@@ -56,9 +58,11 @@ private:
 	GpuRuntime();
 
 	void Start(std::unique_lock<std::mutex> &guard);
+	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent, bool may_start);
 	void Open();
 	//! The engine, or nothing and the reason
 	GpuEngine *OpenPlugin(const GpuOptions &options, std::string &error);
+	static void Tell(GpuEngine &open, const GpuOptions &given);
 	void AtExit();
 	//! Around a fork; an engine of the process that a child was forked from is of no use there
 	void BeforeFork();
@@ -74,8 +78,12 @@ private:
 	struct Wish {
 		std::vector<std::string> names;
 		std::string requested_by;
+		bool urgent;
 	};
+	//! What was asked for while the plug-in is being opened
 	std::vector<Wish> wishes;
+	//! Lets others see the engine where nothing was set or asked for since; else false, with what was
+	bool Publish(GpuEngine &opened, std::vector<Wish> &granted, GpuOptions &used, uint64_t &version, bool &is_new);
 	std::atomic<GpuEngine *> engine {nullptr};
 	bool started = false;
 	bool forked = false;

@@ -46,8 +46,13 @@ BuildKey BuildUpload::HashContent(const GpuRows &rows, Parallel &parallel) {
 			layout->Read(step, rows.wkb);
 		}
 	});
+	kinds = rows.points ? SideKinds::Points() : SideKinds::Shapes(false, false);
 	if (layout) {
 		layout->MakeGroups(parallel);
+		for (auto &part : layout->parts) {
+			kinds.multipoints = kinds.multipoints || part.has_points;
+			kinds.large = kinds.large || part.has_large;
+		}
 	}
 	ContentHash all;
 	all.Add(uint64_t(rows.points != nullptr));
@@ -105,10 +110,11 @@ void BuildUpload::PrepareRows() {
 	}
 	Run(row_work, [&](Parallel &parallel) {
 		UploadReport report;
-		report.begin = std::chrono::system_clock::now();
 		GpuRows rows;
 		index.ExportRows(rows);
 		rows.layout = layout.get();
+		session.Need(BuildNeeds(kinds, !rows.tree));
+		report.begin = std::chrono::system_clock::now();
 		if (auto upload = device_build->BeginRows(rows, parallel, report.tree_times)) {
 			AddLeftShapes(
 			    *upload, rows.wkb, [&](uint32_t row, PackedShapes &packed) { index.PackRow(row, packed); }, parallel);

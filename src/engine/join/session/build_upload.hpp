@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "engine/dispatch/needs.hpp"
 #include "engine/join/session/session.hpp"
 
 namespace vibespatial {
@@ -19,6 +20,10 @@ public:
 	void PrepareRows();
 	//! Throws GpuError.
 	std::unique_ptr<GpuTile> NewTile();
+	//! What the rows are; known once one of the above has returned
+	const SideKinds &Kinds() const {
+		return kinds;
+	}
 
 private:
 	using Work = std::shared_ptr<SharedWork>;
@@ -35,6 +40,7 @@ private:
 	const Work cell_work;
 	const Work row_work;
 	BuildKey key;
+	SideKinds kinds;
 	//! From Prepare() until the rows are on the device
 	std::unique_ptr<WkbLayout> layout;
 	std::shared_ptr<GpuBuild> device_build;

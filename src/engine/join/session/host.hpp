@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace vibespatial {
 
@@ -70,8 +71,10 @@ public:
 
 	//! Whether rows should be collected for a device that is still starting
 	virtual bool DeviceIsStarting() = 0;
-	//! Waits until the device and the kernels of a join are ready. Throws GpuError.
+	//! Waits until the device is ready. Throws GpuError.
 	virtual void WaitForDevice() = 0;
+	//! Waits until these kernels are ready. Throws GpuError.
+	virtual void WaitForKernels(const std::vector<std::string> &names) = 0;
 	//! The device failed. Throws where the CPU must not take over.
 	virtual void DeviceFailed(const std::string &reason) = 0;
 };

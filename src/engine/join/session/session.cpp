@@ -67,6 +67,20 @@ void JoinSession::RequireDevice() {
 	}
 }
 
+void JoinSession::Need(const std::vector<std::string> &names) {
+	std::lock_guard<std::mutex> guard(kernel_lock);
+	std::vector<std::string> cold;
+	for (auto &name : names) {
+		if (kernels.count(name) == 0) {
+			cold.push_back(name);
+		}
+	}
+	if (!cold.empty()) {
+		host.WaitForKernels(cold);
+		kernels.insert(cold.begin(), cold.end());
+	}
+}
+
 void JoinSession::Fail(const GpuError &error) {
 	active = false;
 	std::string reason;

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,8 @@ public:
 	bool IsAwaited();
 	//! Waits for the device where it takes part
 	void RequireDevice();
+	//! Waits for kernels, for each of them once. Throws GpuError.
+	void Need(const std::vector<std::string> &kernels);
 	//! The CPU takes over from the device; throws what the host throws
 	void Fail(const GpuError &error);
 
@@ -125,6 +128,10 @@ private:
 	std::atomic<bool> active {false};
 	//! The device has started, or is not waited for
 	std::atomic<bool> has_started {false};
+
+	//! Held by the thread that waits for kernels: the others wait for it
+	std::mutex kernel_lock;
+	std::set<std::string> kernels;
 
 	mutable std::mutex lock;
 	JoinReport report;

@@ -168,6 +168,16 @@ GpuTileInput Tile::Input(size_t first, size_t size) {
 	return input;
 }
 
+std::vector<std::string> Tile::Needs() const {
+	if (use_cells) {
+		return CellNeeds(session.condition);
+	}
+	const auto *shapes = rows.Shapes();
+	return TileNeeds(session.condition,
+	                 shapes ? SideKinds::Shapes(shapes->HasPoints(), shapes->HasLarge()) : SideKinds::Points(),
+	                 build.upload->Kinds());
+}
+
 void Tile::Launch() {
 	was_launched = true;
 	is_prepared = false;
@@ -181,6 +191,7 @@ void Tile::Launch() {
 			build.upload->PrepareRows();
 		}
 		rows.PackShapes(session, build.index);
+		session.Need(Needs());
 		if (!device_tile) {
 			device_tile = build.upload->NewTile();
 			if (are_points) {

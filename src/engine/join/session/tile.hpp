@@ -73,6 +73,8 @@ private:
 	//! Before pinned memory grows. Throws HostMemoryError where the pairs of a chunk may fit, and the host's error where they do not.
 	void Reserve(uint64_t bytes);
 	GpuTileInput Input(size_t first, size_t size);
+	//! The kernels that the tile launches
+	std::vector<std::string> Needs() const;
 	//! The pairs of all rows, or of one chunk
 	void FindPairs(size_t first, size_t size);
 	//! Runs rows [first, first + size) in halves, and these in halves, until they fit on the device
