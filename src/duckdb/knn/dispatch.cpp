@@ -72,8 +72,8 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 		return;
 	}
 	device_k = NumericCast<uint32_t>(MinValue<uint64_t>(k, index.RowCount()));
-	part_count = CountParts(index);
 	try {
+		part_count = CountParts(index);
 		// Where some left rows are no points, there are still tiles of points, and there may be parts of points
 		const auto others = part_count > 1 ? SideKinds() : SideKinds::Shapes(true, true);
 		WaitForKernels(dispatch, NeighbourNeeds(left_has_shapes ? SideKinds() : SideKinds::Points(),
@@ -81,6 +81,7 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
 	} catch (const std::exception &error) {
+		part_count = 1;
 		Fail(error);
 		return;
 	}
