@@ -26,6 +26,9 @@ public:
 	}
 
 	void Run(const GeometryBatch &batch, size_t row, GeometryBatch &out) {
+		if (AppendOneChain(batch.View(row), out)) {
+			return;
+		}
 		AddParts(batch.View(row), false);
 		if (done.RowCount() == 0) {
 			AppendArea(curves, overlay, parallel, out);
@@ -36,6 +39,32 @@ public:
 	}
 
 private:
+	//! A row that is a single line: what its curve winds around is often found at once, and faster than what it takes to know
+	//! whether the curve is crowded
+	bool AppendOneChain(const vibe::GeometryView &view, GeometryBatch &out) {
+		const auto part = view.part_begin;
+		if (!(distance > 0) || view.part_end != part + 1 || view.part_family[part] != vibe::FAMILY_LINE ||
+		    view.part_ring[part + 1] != view.part_ring[part] + 1) {
+			return false;
+		}
+		const auto begin = view.ring_start[view.part_ring[part]], end = view.ring_start[view.part_ring[part] + 1];
+		if (end - begin < 2 || view.Vertex(begin) == view.Vertex(end - 1)) {
+			return false;
+		}
+		ring.Load(view, begin, end);
+		ring.MakeLine();
+		curves.AddRing(ring);
+		if (AppendShell(curves, out)) {
+			return true;
+		}
+		if (IsCrowded(ring, distance, style)) {
+			AppendSweep(ring, distance, style, overlay, parallel, out);
+		} else {
+			AppendOverlay(curves, overlay, parallel, out);
+		}
+		return true;
+	}
+
 	//! `mended`: they are the result of MakeValid()
 	void AddParts(const vibe::GeometryView &view, bool mended) {
 		for (auto part = view.part_begin; part < view.part_end; part++) {

@@ -50,10 +50,19 @@ void OffsetRing::Load(const vibe::GeometryView &view, uint32_t begin, uint32_t e
 
 void OffsetRing::MakeLine() {
 	line_end = vertices.size() - 1;
+	vertices.reserve(2 * line_end);
+	edges.clear();
+	edges.reserve(2 * line_end);
+	for (size_t i = 0; i < line_end; i++) {
+		edges.push_back(Edge::Between(vertices[i], vertices[i + 1]));
+	}
 	for (auto i = line_end; i-- > 1;) {
 		vertices.push_back(vertices[i]);
 	}
-	MakeEdges();
+	for (auto i = line_end; i-- > 0;) {
+		const auto there = edges[i];
+		edges.push_back(Edge {Vec2 {-there.direction.x, -there.direction.y}, there.length});
+	}
 }
 
 void OffsetRing::MakeLine(const OffsetRing &ring, size_t first, size_t count) {
@@ -85,7 +94,8 @@ void OffsetRing::MakeEdges() {
 // OffsetCurves
 //===----------------------------------------------------------------------===//
 OffsetCurves::OffsetCurves(double distance_p, const BufferStyle &style_p)
-    : distance(distance_p), style(style_p), quad_segs(uint32_t(std::max(style_p.quad_segs, 1))) {
+    : distance(distance_p), style(style_p), quad_segs(uint32_t(std::max(style_p.quad_segs, 1))),
+      one_step(Direction(1.49 * (HALF_TURN / 2 / quad_segs)).x) {
 }
 
 void OffsetCurves::Clear() {
@@ -114,6 +124,8 @@ void OffsetCurves::AddPoint(const Vec2 &p) {
 
 void OffsetCurves::AddRing(const OffsetRing &ring) {
 	if (distance > 0) {
+		// Corners that turn away have two vertices at least, and the ends of a line have arcs
+		points.reserve(points.size() + 2 * ring.Size() + 4 * size_t(std::min(quad_segs, 64U)));
 		for (size_t i = 0; i < ring.Size(); i++) {
 			AddVertex(ring, i);
 		}
@@ -213,7 +225,7 @@ void OffsetCurves::AddCorner(const OffsetRing &ring, size_t i) {
 		return;
 	}
 	Emit(p, from, distance);
-	if (style.join == BufferJoin::ROUND) {
+	if (style.join == BufferJoin::ROUND && cosine < one_step) {
 		AddArc(p, from, Angle(cosine, vibe::Max(Cross(from, to), 0)));
 	}
 	Emit(p, to, distance);

@@ -115,6 +115,8 @@ private:
 	const double distance;
 	const BufferStyle &style;
 	const uint32_t quad_segs;
+	//! The cosine of a turn that has no vertex between the ends of its arc; those of larger turns are less
+	const double one_step;
 	//! All curves, the end of each, and the start of the current one
 	CountedVector<vibe::Vec2> points;
 	CountedVector<size_t> ends;

@@ -1,8 +1,8 @@
 #include "engine/constructive/offset_pieces.hpp"
 
+#include "engine/constructive/curve_shell.hpp"
 #include "engine/constructive/tuning.hpp"
 #include "engine/shape/open_ring.hpp"
-#include "engine/shape/plain_chain.hpp"
 
 #include <algorithm>
 
@@ -30,36 +30,19 @@ bool IsConvex(const Vec2 *points, size_t count) {
 
 namespace {
 
-//! In the normal form that an overlay gives
-void AppendShell(const Vec2 *points, size_t count, GeometryBatch &out) {
+//! In the normal form that an overlay gives, from the lexicographically least vertex
+void AppendShell(const Vec2 *points, size_t count, size_t least, GeometryBatch &out) {
 	out.RequireRoom(count + 1);
 	out.BeginRow(GeometryType::POLYGON, VERTEX_XY);
 	out.BeginNode(GeometryType::POLYGON, 0);
 	out.BeginPart(vibe::FAMILY_POLYGON);
 	out.BeginRing();
-	const auto least = size_t(std::min_element(points, points + count, LexicographicallyLess) - points);
 	for (size_t i = least; i <= least + count; i++) {
 		const auto &p = points[i < count ? i : i - count];
 		// -0 becomes 0
 		out.AddVertex(p.x + 0.0, p.y + 0.0, 0, 0);
 	}
 	out.EndRow();
-}
-
-//! Whether a closed curve runs counterclockwise around one area and nowhere meets itself: an overlay would find nothing to do.
-//! No says nothing.
-bool IsPlainShell(const Vec2 *points, size_t count) {
-	double largest = 0;
-	for (size_t i = 0; i < count; i++) {
-		largest = vibe::Max(largest, vibe::Max(vibe::Abs(points[i].x), vibe::Abs(points[i].y)));
-	}
-	// Overlays scale what is larger or smaller
-	if (!(largest > 1e-70 && largest < 1e70) || !IsPlainRing(points, count)) {
-		return false;
-	}
-	const auto least = size_t(std::min_element(points, points + count, LexicographicallyLess) - points);
-	return vibe::Orient2d(points[least > 0 ? least - 1 : count - 1], points[least],
-	                      points[least + 1 < count ? least + 1 : 0]) > 0;
 }
 
 void RunUnion(Overlay &overlay, Parallel &parallel, GeometryBatch &out) {
@@ -70,20 +53,37 @@ void RunUnion(Overlay &overlay, Parallel &parallel, GeometryBatch &out) {
 
 } // namespace
 
+bool AppendShell(const OffsetCurves &curves, GeometryBatch &out) {
+	if (curves.Count() != 1) {
+		return false;
+	}
+	const auto *points = curves.Begin(0);
+	const auto count = curves.Size(0);
+	if (IsConvex(points, count)) {
+		const auto least = std::min_element(points, points + count, LexicographicallyLess) - points;
+		AppendShell(points, count, size_t(least), out);
+		return true;
+	}
+	CurveShell shell;
+	if (!shell.Find(points, count)) {
+		return false;
+	}
+	AppendShell(shell.Ring().data(), shell.Ring().size(), 0, out);
+	return true;
+}
+
 void AppendArea(const OffsetCurves &curves, Overlay &overlay, Parallel &parallel, GeometryBatch &out) {
+	if (!AppendShell(curves, out)) {
+		AppendOverlay(curves, overlay, parallel, out);
+	}
+}
+
+void AppendOverlay(const OffsetCurves &curves, Overlay &overlay, Parallel &parallel, GeometryBatch &out) {
 	if (curves.Count() == 0) {
 		out.BeginRow(GeometryType::POLYGON, VERTEX_XY);
 		out.BeginNode(GeometryType::POLYGON, 0);
 		out.BeginPart(vibe::FAMILY_POLYGON);
 		out.EndRow();
-		return;
-	}
-	if (curves.Count() == 1 && IsConvex(curves.Begin(0), curves.Size(0))) {
-		AppendShell(curves.Begin(0), curves.Size(0), out);
-		return;
-	}
-	if (curves.Count() == 1 && IsPlainShell(curves.Begin(0), curves.Size(0))) {
-		AppendShell(curves.Begin(0), curves.Size(0), out);
 		return;
 	}
 	for (size_t i = 0; i < curves.Count(); i++) {

@@ -18,7 +18,11 @@ namespace vibespatial {
 //! Whether a closed curve turns left at every corner and winds once
 bool IsConvex(const vibe::Vec2 *points, size_t count);
 
-//! Appends a row with the area that curves wind around
+//! Appends a row with the area that a single curve winds around, where that is found without an overlay
+bool AppendShell(const OffsetCurves &curves, GeometryBatch &out);
+//! Appends a row with the area that curves wind around, by an overlay
+void AppendOverlay(const OffsetCurves &curves, Overlay &overlay, Parallel &parallel, GeometryBatch &out);
+//! Either of them
 void AppendArea(const OffsetCurves &curves, Overlay &overlay, Parallel &parallel, GeometryBatch &out);
 
 //! Appends a row with the union of rows, which are cleared

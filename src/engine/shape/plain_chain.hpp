@@ -47,12 +47,13 @@ inline bool IsConvexRing(const vibe::GeometryView &view, uint32_t begin, uint32_
 
 //! A chain as a tree of boxes over runs of its segments. Runs that go one way meet neither themselves nor a neighbour that goes
 //! the same way, and runs with boxes apart do not meet: most of a chain that nothing is wrong with is passed over by that.
-//! VERTEX returns a vertex by its number.
-template <class VERTEX>
+//! VERTEX returns a vertex by its number. MEETING is asked of each pair of segments that meet elsewhere than in the vertex between them:
+//! meeting(i, j), i < j, returns whether to go on.
+template <class VERTEX, class MEETING>
 class PlainChain {
 public:
-	PlainChain(const VERTEX &vertex, uint32_t count)
-	    : vertex(vertex), segments(count - 1), closed(vertex(0) == vertex(count - 1)),
+	PlainChain(const VERTEX &vertex, uint32_t count, MEETING meeting)
+	    : vertex(vertex), meeting(meeting), segments(count - 1), closed(vertex(0) == vertex(count - 1)),
 	      left(WORK_PER_SEGMENT * size_t(segments) + LEAST_WORK) {
 	}
 
@@ -187,7 +188,7 @@ private:
 				continue;
 			}
 			const auto a = vertex(i), b = vertex(i + 1), c = vertex(j), d = vertex(j + 1);
-			if (!BothOnOneSide(a, b, c, d) && !BothOnOneSide(c, d, a, b)) {
+			if (!BothOnOneSide(a, b, c, d) && !BothOnOneSide(c, d, a, b) && !meeting(i, j)) {
 				return false;
 			}
 		}
@@ -200,6 +201,7 @@ private:
 	}
 
 	const VERTEX &vertex;
+	MEETING meeting;
 	const uint32_t segments;
 	const bool closed;
 	size_t left;
@@ -209,21 +211,29 @@ private:
 	Poll poll;
 };
 
+//! Likewise of vertices 0 to count - 1, of which vertex(i) returns one
+template <class VERTEX, class MEETING>
+bool VisitMeetings(const VERTEX &vertex, uint32_t count, MEETING meeting) {
+	return PlainChain<VERTEX, MEETING>(vertex, count, meeting).Check();
+}
+template <class VERTEX>
+bool MeetsNowhere(const VERTEX &vertex, uint32_t count) {
+	return VisitMeetings(vertex, count, [](uint32_t, uint32_t) { return false; });
+}
+
 //! Whether vertices make a chain of distinct neighbours that nowhere meets itself, but for the last vertex, which may be the
 //! first. Coordinates must be finite.
 inline bool IsPlainChain(const vibe::Vec2 *vertices, size_t count) {
-	const auto vertex = [&](uint32_t i) { return vertices[i]; };
-	return count >= 2 && count < UINT32_MAX && PlainChain<decltype(vertex)>(vertex, uint32_t(count)).Check();
+	return count >= 2 && count < UINT32_MAX && MeetsNowhere([&](uint32_t i) { return vertices[i]; }, uint32_t(count));
 }
 //! The same of a ring that is given without the vertex that closes it
 inline bool IsPlainRing(const vibe::Vec2 *vertices, size_t count) {
-	const auto vertex = [&](uint32_t i) { return vertices[i == count ? 0 : i]; };
-	return count >= 3 && count < UINT32_MAX - 1 && PlainChain<decltype(vertex)>(vertex, uint32_t(count) + 1).Check();
+	return count >= 3 && count < UINT32_MAX - 1 &&
+	       MeetsNowhere([&](uint32_t i) { return vertices[i == count ? 0 : i]; }, uint32_t(count) + 1);
 }
 //! The same of vertices [begin, end)
 inline bool IsPlainChain(const vibe::GeometryView &view, uint32_t begin, uint32_t end) {
-	const auto vertex = [&](uint32_t i) { return view.Vertex(begin + i); };
-	return end - begin >= 2 && PlainChain<decltype(vertex)>(vertex, end - begin).Check();
+	return end - begin >= 2 && MeetsNowhere([&](uint32_t i) { return view.Vertex(begin + i); }, end - begin);
 }
 
 } // namespace vibespatial
