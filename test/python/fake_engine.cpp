@@ -184,11 +184,11 @@ public:
 		}
 		return build->BeginRows(rows, parallel, tree_times);
 	}
-	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) override {
+	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel, GpuTimes &times) override {
 		if (Wants("failed cells")) {
 			throw GpuMemoryError("the fake device has no room");
 		}
-		build->SetCells(pieces, rows, parallel);
+		build->SetCells(pieces, rows, parallel, times);
 	}
 
 	const std::shared_ptr<MachineBuild> build = std::make_shared<MachineBuild>(NewMachine);

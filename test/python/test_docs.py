@@ -34,7 +34,7 @@ def test_one_page_shows_all_figures():
 
 def test_settings_page_lists_all_settings(con):
     settings = dict(con.execute("SELECT name, value FROM duckdb_settings() WHERE starts_with(name, 'vibe_')").fetchall())
-    rows = re.findall(r"^\| `(vibe_\w+)` \| (\S+) \|", (ROOT / "docs" / "use" / "settings.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(vibe_\w+)` \| `VIBESPATIAL_\w+` \| (\S+) \|", (ROOT / "docs" / "use" / "settings.md").read_text(), re.MULTILINE)
     defaults = {setting: "" if value == "empty" else value.strip("`") for setting, value in rows}
     settings["vibe_kernel_timeout"] = settings["vibe_kernel_timeout"].removesuffix(".0")
     assert defaults == settings

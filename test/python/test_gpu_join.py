@@ -215,7 +215,7 @@ def test_odd_rows(process, fake):  # noqa: F811
     for sql, rows, found in zip(queries, cpu, gpu):
         assert isinstance(rows, list), rows
         assert rows == found, sql
-    assert event[0][:3] == ["gpu", "gpu", False] and "rows done by the CPU" in event[0][3]
+    assert event[0][:3] == ["gpu", "gpu", False] and "rows that the device could not read done by the CPU" in event[0][3]
 
 
 def test_errors_are_those_of_the_cpu(process, fake):  # noqa: F811

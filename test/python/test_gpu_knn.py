@@ -7,7 +7,7 @@ import pytest
 from test_gpu_runtime import PLUGIN, fake, process  # noqa: F401 (fixtures)
 from test_knn_random import geometry
 
-EVENTS = ("SELECT operation, requested, selected, actual, reason, fallback FROM vibe_dispatch_log() WHERE operation LIKE 'knn%' "
+EVENTS = ("SELECT operation, requested, selected, actual, reason, fallback, rows_on_cpu FROM vibe_dispatch_log() WHERE operation LIKE 'knn%' "
           "ORDER BY sequence")
 #: Points and, in between, NULL, EMPTY and areas; small areas and lines; points alone; rows of several parts and rows too large for the device
 TABLES = [
@@ -68,9 +68,9 @@ def test_same_rows(process, fake, expected, threads):  # noqa: F811
         assert event[:4] == ["knn_shapes", "gpu", "gpu", "gpu"] and not event[5], sql
         assert event[4].startswith("vibe_execution_mode is gpu"), sql
     # EMPTY rows on the left, and those that the device does not read
-    assert events[0][4].endswith("; 110 rows searched for by the CPU")
-    assert events[2][4] == "vibe_execution_mode is gpu"
-    assert events[8][4].endswith("; 150 rows searched for by the CPU")
+    assert events[0][4].endswith("; rows that the device does not take searched for by the CPU") and events[0][6] == 110
+    assert events[2][4] == "vibe_execution_mode is gpu" and events[2][6] == 0
+    assert events[8][4].endswith("; rows that the device does not take searched for by the CPU") and events[8][6] == 150
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -135,7 +135,7 @@ def test_what_runs_where(process, fake):  # noqa: F811
 
     assert engine(results[begin + 4]) == "cpu (the GPU finds at most 1000 neighbours)"
     assert engine(results[begin + 5]) == "gpu (vibe_execution_mode is gpu)"
-    assert results[begin + 9] == [
+    assert [event[:6] for event in results[begin + 9]] == [
         ["knn", "gpu", "gpu", "gpu", "vibe_execution_mode is gpu", False],
         ["knn_shapes", "gpu", "gpu", "gpu", "vibe_execution_mode is gpu", False],
         ["knn", "gpu", "cpu", "cpu", "the GPU finds at most 1000 neighbours", False],

@@ -1,6 +1,13 @@
 """The settings of the extension and the environment variables that give their defaults."""
+import json
+import os
+import subprocess
+import sys
+
 import duckdb
 import pytest
+
+from conftest import ROOT
 
 
 def value(connection, expression):
@@ -63,16 +70,63 @@ def test_gpu_settings(con, name, default, good, bad):
     assert value(con, f"current_setting('{name}')") == default
 
 
-@pytest.mark.parametrize("variable, setting, good, bad", [
-    ("VIBESPATIAL_PRECOMPILE", "vibe_precompile", "OFF", "never"),
-    ("VIBESPATIAL_KERNEL_SOURCE", "vibe_kernel_source", "jit", "net"),
-    ("VIBESPATIAL_CACHE_DIR", "vibe_cache_dir", "/tmp/kernels", None),
-])
-def test_gpu_defaults_from_the_environment(connect, monkeypatch, variable, setting, good, bad):
-    monkeypatch.setenv(variable, good)
-    with connect() as connection:
-        assert value(connection, f"current_setting('{setting}')") == good.lower()
-    if bad:
-        monkeypatch.setenv(variable, bad)
-        with pytest.raises(duckdb.Error, match=f"{variable} = '{bad}'"):
-            connect()
+# Every setting: a value of its variable, what it becomes, and one that LOAD refuses
+VARIABLES = {
+    "vibe_arrow_encoding": ("Point", "point", "square"),
+    "vibe_arrow_library": ("/opt/arrow/lib", "/opt/arrow/lib", "lib"),
+    "vibe_cache": ("1GB", "1GB", "much"),
+    "vibe_cache_dir": ("/tmp/kernels", "/tmp/kernels", "kernels"),
+    "vibe_cache_limit": ("1MiB", "1MiB", "0"),
+    "vibe_compile_timeout": ("20", 20, "0"),
+    "vibe_compile_workers": ("3", 3, "-1"),
+    "vibe_deterministic": ("true", True, "maybe"),
+    "vibe_execution_mode": ("CPU", "cpu", "fast"),
+    "vibe_gpu_device": ("0", 0, "first"),
+    "vibe_gpu_memory_limit": ("8GB", "8GB", "half"),
+    "vibe_gpu_min_rows": ("7", 7, "few"),
+    "vibe_gpu_strict": ("1", True, "very"),
+    "vibe_join_partitions": ("5", 5, "-5"),
+    "vibe_kernel_source": ("jit", "jit", "net"),
+    "vibe_kernel_timeout": ("0.5", 0.5, "soon"),
+    "vibe_log_queries": ("ALL", "all", "none"),
+    "vibe_memory_tier": ("Pool", "pool", "host"),
+    "vibe_precompile": ("OFF", "off", "never"),
+    "vibe_rewrites": ("false", False, "some"),
+}
+
+
+def test_every_setting_has_a_variable(con):
+    names = [name for (name,) in con.execute("SELECT name FROM duckdb_settings() WHERE name LIKE 'vibe_%' ORDER BY name").fetchall()]
+    assert names == list(VARIABLES)
+    docs = (ROOT / "docs/use/settings.md").read_text()
+    for name in names:
+        assert f"| `{name}` | `VIBESPATIAL_{name[5:].upper()}` | " in docs
+
+
+@pytest.mark.parametrize("setting", VARIABLES)
+def test_defaults_from_the_environment(extension, setting):
+    """In a process of its own, since most of them are of the process"""
+    good, expected, bad = VARIABLES[setting]
+    variable = f"VIBESPATIAL_{setting[5:].upper()}"
+    script = f"""
+import duckdb, json
+connection = duckdb.connect(config={{"allow_unsigned_extensions": "true"}})
+try:
+    connection.execute("LOAD '{extension}'")
+    ask = "SELECT current_setting('{setting}')"
+    first = connection.execute(ask).fetchone()[0]
+    connection.execute("RESET {setting}")
+    print(json.dumps([first, connection.execute(ask).fetchone()[0]]))
+except duckdb.Error as error:
+    print(json.dumps(str(error)))
+"""
+
+    def ask(text):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("VIBESPATIAL_")}
+        result = subprocess.run([sys.executable, "-c", script], env={**clean, variable: text}, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    assert ask(good) == [expected, expected]
+    assert variable in ask(bad) and bad in ask(bad)
+    assert ask("")[0] != expected or setting == "vibe_gpu_device"

@@ -8,6 +8,7 @@
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/register_once.hpp"
+#include "duckdb/support/settings.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/function/function_binder.hpp"
 #include "duckdb/planner/binder.hpp"
@@ -400,11 +401,18 @@ void RegisterGeoArrowOutput(ExtensionLoader &loader) {
 		});
 	});
 	VibeGeoArrow::Register(loader);
+	auto encoding = SettingDefault(SETTING, Value("wkb"), [](const string &variable, Value &value) {
+		try {
+			value = Value(CheckEncoding(StringValue::Get(value)));
+		} catch (const InvalidInputException &error) {
+			throw InvalidInputException("%s: %s", variable, ErrorData(error).RawMessage());
+		}
+	});
 	config.AddExtensionOption(
 	    SETTING,
 	    "How geometries leave in Arrow results: wkb, or a native GeoArrow encoding such as point, "
 	    "multipolygon_z or linestring_interleaved",
-	    LogicalType::VARCHAR, Value("wkb"), SetEncoding, SetScope::SESSION);
+	    LogicalType::VARCHAR, encoding, SetEncoding, SetScope::SESSION);
 	RegisterOnce(loader, "planner", [&] {
 		PlannerExtension extension;
 		extension.post_bind_function = EncodeResult;

@@ -12,6 +12,13 @@ namespace {
 
 constexpr const char *LIBRARY_SETTING = "vibe_arrow_library";
 
+void CheckPath(const string &source, const string &path) {
+	if (!path.empty() && path[0] != '/') {
+		throw InvalidInputException("%s = '%s': an absolute path is wanted, of libarrow or of its folder", source,
+		                            path);
+	}
+}
+
 void SetLibrary(ClientContext &context, SetScope scope, Value &value) {
 	if (scope == SetScope::SESSION) {
 		throw InvalidInputException("%s is of the whole process: SET GLOBAL %s", LIBRARY_SETTING, LIBRARY_SETTING);
@@ -20,10 +27,7 @@ void SetLibrary(ClientContext &context, SetScope scope, Value &value) {
 	if (!path.empty() && !HasExternalAccess(context)) {
 		throw PermissionException("%s cannot be set while enable_external_access is off", LIBRARY_SETTING);
 	}
-	if (!path.empty() && path[0] != '/') {
-		throw InvalidInputException("%s = '%s': an absolute path is wanted, of libarrow or of its folder",
-		                            LIBRARY_SETTING, path);
-	}
+	CheckPath(LIBRARY_SETTING, path);
 	value = Value(path);
 }
 
@@ -51,11 +55,14 @@ const vibespatial::ArrowFiles &GetArrowFiles(ClientContext &context) {
 
 void RegisterArrowFiles(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	auto library = SettingDefault(LIBRARY_SETTING, Value(""), [](const string &variable, Value &path) {
+		CheckPath(variable, StringValue::Get(path));
+	});
 	config.AddExtensionOption(LIBRARY_SETTING,
 	                          "The libarrow that Arrow files are read and written with, or its folder; empty: where it "
 	                          "is found. Of the whole "
 	                          "process, and fixed once an Arrow file was opened",
-	                          LogicalType::VARCHAR, Value(""), SetLibrary, SetScope::GLOBAL);
+	                          LogicalType::VARCHAR, library, SetLibrary, SetScope::GLOBAL);
 	RegisterReadArrow(loader);
 	RegisterCopyArrow(loader);
 }

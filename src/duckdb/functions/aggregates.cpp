@@ -1,5 +1,8 @@
 #include "duckdb/expressions/aggregate_names.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/functions/functions.hpp"
+#include "duckdb/planner/expression/bound_aggregate_expression.hpp"
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/crs.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/query_scope.hpp"
@@ -51,12 +54,24 @@ private:
 	vector<unique_ptr<AggregateScratch>> idle;
 };
 
+//! By the name of its documentation, where it was called by its vibe_ name
+CpuFunction OnCpu(const string &name) {
+	for (auto known : {"ST_Extent_Agg", "ST_Envelope_Agg", "ST_Collect_Agg", "ST_Union_Agg", "ST_CoverageUnion_Agg",
+	                   "ST_Intersection_Agg"}) {
+		if (StringUtil::CIEquals(SqlFunction::VibeName(known), SqlFunction::VibeName(name))) {
+			return CpuFunction::Aggregate(known);
+		}
+	}
+	return CpuFunction::Aggregate(name);
+}
+
 struct AggregateBindData : public FunctionData {
 	AggregateBindData(ClientContext &context, string name_p)
-	    : context(context), name(std::move(name_p)), pool(make_shared_ptr<ScratchPool>(context)) {
+	    : context(context), name(std::move(name_p)), on_cpu(OnCpu(name)), pool(make_shared_ptr<ScratchPool>(context)) {
 	}
 	ClientContext &context;
 	const string name;
+	const CpuFunction on_cpu;
 	shared_ptr<ScratchPool> pool;
 
 	unique_ptr<FunctionData> Copy() const override {
@@ -67,6 +82,22 @@ struct AggregateBindData : public FunctionData {
 	}
 };
 
+const AggregateBindData &Bound(const AggregateInputData &input) {
+	return input.bind_data->Cast<AggregateBindData>();
+}
+
+//! Makes a result of so many rows. In mode gpu that is logged, as work of the CPU where the device does not do it.
+template <class MAKE>
+auto Logged(const AggregateBindData &bind, idx_t rows, MAKE &&make) -> decltype(make()) {
+	if (!CpuWork::IsLogged(bind.context)) {
+		return make();
+	}
+	CpuWork work(bind.context, bind.on_cpu);
+	auto made = make();
+	work.Finish(rows, rows);
+	return made;
+}
+
 unique_ptr<FunctionData> BindAggregate(ClientContext &context, BoundFunction &function,
                                        const vector<unique_ptr<Expression>> &arguments) {
 	PropagateCrs(function, arguments);
@@ -74,22 +105,26 @@ unique_ptr<FunctionData> BindAggregate(ClientContext &context, BoundFunction &fu
 	if (StringUtil::EndsWith(StringUtil::Lower(name), "union_agg")) {
 		OverlayDispatch::RequestKernels(context);
 	}
-	return make_uniq<AggregateBindData>(context, name);
-}
-
-const AggregateBindData &Bound(const AggregateInputData &input) {
-	return input.bind_data->Cast<AggregateBindData>();
+	auto data = make_uniq<AggregateBindData>(context, name);
+	if (!data->on_cpu.may_use_device) {
+		RequireGpu(context, data->on_cpu.name, data->on_cpu.reason);
+	}
+	return std::move(data);
 }
 
 //===----------------------------------------------------------------------===//
 // The box of all
 //===----------------------------------------------------------------------===//
 struct ExtentAggregate {
-	using State = vibe::Box;
+	struct State {
+		vibe::Box box;
+		idx_t rows;
+	};
 
 	template <class STATE>
 	static void Initialize(STATE &state) {
-		state = vibe::Box::Empty();
+		state.box = vibe::Box::Empty();
+		state.rows = 0;
 	}
 	static bool IgnoreNull() {
 		return true;
@@ -102,24 +137,30 @@ struct ExtentAggregate {
 		}
 		vibe::Box box;
 		WithFunctionName(Bound(input.input).name, [&]() { vibespatial::WkbBounds(WkbData(wkb), wkb.GetSize(), box); });
-		state.Add(box);
+		state.box.Add(box);
+		state.rows++;
 	}
 	template <class INPUT, class STATE, class OP>
-	static void ConstantOperation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input, idx_t) {
+	static void ConstantOperation(STATE &state, const INPUT &wkb, AggregateUnaryInput &input, idx_t count) {
 		Operation<INPUT, STATE, OP>(state, wkb, input);
+		state.rows += count - 1;
 	}
 	template <class STATE, class OP>
 	static void Combine(const STATE &source, STATE &target, AggregateInputData &) {
-		target.Add(source);
+		target.box.Add(source.box);
+		target.rows += source.rows;
 	}
 	template <class RESULT, class STATE>
 	static void Finalize(STATE &state, RESULT &target, AggregateFinalizeData &finalize) {
-		if (!(state.min_x <= state.max_x && state.min_y <= state.max_y)) {
+		auto &box = state.box;
+		if (!(box.min_x <= box.max_x && box.min_y <= box.max_y)) {
 			finalize.ReturnNull();
 			return;
 		}
-		target = EmitWkb(finalize.result, ENVELOPE_SIZE,
-		                 [&](WkbOutput out) { PutEnvelope(out, state.min_x, state.min_y, state.max_x, state.max_y); });
+		target = Logged(Bound(finalize.input), state.rows, [&] {
+			return EmitWkb(finalize.result, ENVELOPE_SIZE,
+			               [&](WkbOutput out) { PutEnvelope(out, box.min_x, box.min_y, box.max_x, box.max_y); });
+		});
 	}
 
 	static AggregateFunction Function() {
@@ -292,7 +333,8 @@ private:
 		auto scratch = bind.pool->Take();
 		scratch->members.clear();
 		fill(scratch->members);
-		auto made = WithFunctionName(bind.name, [&]() { return MAKE(bind, *scratch, result); });
+		auto made = Logged(bind, scratch->members.size(),
+		                   [&] { return WithFunctionName(bind.name, [&]() { return MAKE(bind, *scratch, result); }); });
 		bind.pool->Give(std::move(scratch));
 		return made;
 	}
@@ -381,6 +423,15 @@ private:
 };
 
 } // namespace
+
+bool IsUnionAggregate(const Expression &expr) {
+	if (expr.GetExpressionClass() != ExpressionClass::BOUND_AGGREGATE) {
+		return false;
+	}
+	auto &aggregate = expr.Cast<BoundAggregateExpression>();
+	const bool is_ours = FunctionOf(aggregate).GetBindCallback() == AggregateBind<BindAggregate>;
+	return is_ours && OnCpu(FunctionName(aggregate)).may_use_device;
+}
 
 void RegisterAggregates(ExtensionLoader &loader) {
 	AggregateRegistration registration(loader);

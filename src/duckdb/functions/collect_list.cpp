@@ -1,3 +1,4 @@
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/crs.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/query_scope.hpp"
@@ -93,6 +94,7 @@ struct CollectBindData : public FunctionData {
 unique_ptr<FunctionData> BindCollect(ClientContext &context, BoundFunction &function,
                                      const vector<unique_ptr<Expression>> &arguments) {
 	PropagateCrs(function, arguments);
+	RequireGpu(context, "vibe_collect_list", "vibe_collect_list has no GPU variant");
 	return make_uniq<CollectBindData>(context);
 }
 
@@ -160,6 +162,14 @@ struct Vibe_CollectList {
 			points = points && block->capacity;
 		}
 		auto &context = finalize.input.bind_data->template Cast<CollectBindData>().context;
+		if (CpuWork::IsLogged(context)) {
+			static const auto ON_CPU = CpuFunction::Aggregate(NAME);
+			idx_t rows = state.has_point ? 1 : 0;
+			for (auto block = state.first; block; block = block->next) {
+				rows += block->capacity ? block->used / vibespatial::WKB_POINT_SIZE : 1;
+			}
+			CpuWork(context, ON_CPU).Finish(rows);
+		}
 		if (points && bytes < vibespatial::LEAST_COUNTED) {
 			target = MakePoints(state, bytes, finalize.result);
 			return;

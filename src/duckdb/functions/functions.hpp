@@ -14,4 +14,7 @@ namespace duckdb {
 //! Registers the functions of every file of this folder. Written by cmake/register_functions.cmake.
 void RegisterFunctions(ExtensionLoader &loader);
 
+//! Whether an expression of a plan is one of our unions of groups, which the GPU may unite
+bool IsUnionAggregate(const Expression &expr);
+
 } // namespace duckdb

@@ -1,5 +1,6 @@
 #include "duckdb/knn/dispatch.hpp"
 
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "engine/join/session/forecast.hpp"
@@ -30,8 +31,9 @@ KnnDispatch::KnnDispatch(ClientContext &context, uint64_t k, double max_distance
 KnnDispatch::~KnnDispatch() {
 	try {
 		if (cpu_rows > 0 && dispatch.OnGpu()) {
-			dispatch.AddNote(to_string(cpu_rows.load()) + " rows searched for by the CPU");
+			dispatch.AddNote("rows that the device does not take searched for by the CPU");
 		}
+		dispatch.AddRowsOnCpu(cpu_rows);
 		dispatch.Finish("tiles");
 	} catch (const std::exception &) { // NOLINT: a log without this line is better than no end
 	}
@@ -59,6 +61,9 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 	dispatch.AddRows(left_rows);
 	auto why_not = WhyNotForGpu(index, left_rows, k);
 	if (dispatch.OnGpu() && !why_not.empty()) {
+		if (left_rows > 0 && index.ItemCount() > 0) {
+			RequireGpu(context, operator_name, why_not);
+		}
 		dispatch.KeepOnCpu(why_not);
 	}
 	if (dispatch.OnGpu() && may_forecast) {
@@ -113,6 +118,7 @@ bool KnnDispatch::Upload(const KnnIndex &index, vibespatial::Parallel &parallel)
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled
 	} catch (const vibespatial::GpuMemoryError &error) {
+		RequireGpu(context, operator_name, error.what());
 		dispatch.RunOutOfMemory(error.what());
 	} catch (const std::exception &error) {
 		Fail(error);
@@ -143,12 +149,23 @@ bool KnnDispatch::Try(const std::function<void()> &work) {
 	try {
 		work();
 		return true;
-	} catch (const vibespatial::GpuMemoryError &) {
+	} catch (const vibespatial::GpuMemoryError &error) {
+		RequireGpu(context, operator_name, error.what());
 		dispatch.CountPieces(0, 1);
 	} catch (const std::exception &error) {
 		Fail(error);
 	}
 	return false;
+}
+
+void KnnDispatch::AddCpuRows(idx_t rows) {
+	if (rows > 0 && OnGpu()) {
+		RequireGpu(context, operator_name,
+		           to_string(rows) +
+		               " left rows are EMPTY, collections or of more than 16 KiB, or other geometries than "
+		               "points where the first rows are points");
+	}
+	cpu_rows += rows;
 }
 
 void KnnDispatch::AddTile(const GpuTimes &times) {
@@ -160,6 +177,7 @@ string KnnDispatch::DescribePlan(ClientContext &context, idx_t left_rows, uint64
 	auto mode = GetExecutionMode(context);
 	auto decision = vibespatial::Decide(mode, Operation::KNN, left_rows, GetGpuMinRows(context));
 	if (decision.IsGpu() && k > GpuSearch::MAX_K) {
+		RequireGpu(context, "VIBE_KNN", TooMany());
 		decision = vibespatial::Decision {vibespatial::ExecutionMode::CPU, TooMany(), nullptr};
 	}
 	return decision.Describe();

@@ -54,9 +54,7 @@ public:
 	bool Try(const std::function<void()> &work);
 	//! A tile was searched for on the device; the CPU searched for so many rows of others, and of tiles
 	void AddTile(const vibespatial::GpuTimes &times);
-	void AddCpuRows(idx_t rows) {
-		cpu_rows += rows;
-	}
+	void AddCpuRows(idx_t rows);
 
 	//! For EXPLAIN
 	static string DescribePlan(ClientContext &context, idx_t left_rows, uint64_t k);

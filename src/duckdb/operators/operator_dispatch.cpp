@@ -14,13 +14,9 @@ using vibespatial::KernelState;
 
 using Clock = std::chrono::steady_clock;
 
-//! Of a query's text, in the log
-static constexpr idx_t MAX_QUERY_SIZE = 1000;
-
 OperatorDispatch::OperatorDispatch(ClientContext &context, const char *operator_name)
     : context(context), operator_name(operator_name), mode(GetExecutionMode(context)),
-      kernel_timeout(GetKernelTimeout(context)), query(QueryOf(context)) {
-	query.text = context.GetCurrentQuery().substr(0, MAX_QUERY_SIZE);
+      kernel_timeout(GetKernelTimeout(context)), query(LoggedQuery(context)) {
 }
 
 void OperatorDispatch::StartDevice(vibespatial::Operation operation, const vibespatial::KernelNames &kernels) const {

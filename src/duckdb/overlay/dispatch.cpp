@@ -1,11 +1,15 @@
 #include "duckdb/overlay/dispatch.hpp"
 
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
+#include "engine/overlay/tuning.hpp"
 
 namespace duckdb {
 
 using vibespatial::GpuMemoryError;
 using vibespatial::Operation;
+using vibespatial::OperationInfo;
+namespace overlay_tuning = vibespatial::overlay_tuning;
 
 static constexpr const char *OPERATOR = "ST_UNION_AGG";
 
@@ -13,6 +17,7 @@ OverlayDispatch::~OverlayDispatch() {
 	try {
 		if (dispatch && parts_left > 0) {
 			dispatch->AddNote(to_string(parts_left) + " of " + to_string(parts) + " parts on the CPU");
+			dispatch->AddRowsOnCpu(vertices_left);
 		}
 	} catch (const std::exception &) { // NOLINT: a log without this note is better than no end
 	}
@@ -53,6 +58,13 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 		dispatch->AddTimes(on_device->times);
 		parts += net.parts;
 		parts_left += on_device->parts_left;
+		vertices_left += on_device->vertices_left;
+		if (on_device->whole_is_left) {
+			dispatch->AddNote("the last step on the CPU");
+		}
+		if (on_device->parts_left > 0 || on_device->whole_is_left) {
+			RequireGpu(context, OPERATOR, "the device could not unite some of the polygons");
+		}
 	} catch (const Exception &) {
 		throw;
 	} catch (const GpuMemoryError &error) {
@@ -65,8 +77,25 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 	return true;
 }
 
+string OverlayDispatch::DescribePlan(ClientContext &context) {
+	// The vertices of a group are known when it is united
+	auto decision = vibespatial::Decide(GetExecutionMode(context), Operation::UNION_AGG, OperationInfo::NEVER - 1,
+	                                    GetGpuMinRows(context));
+	if (!decision.IsGpu()) {
+		return decision.Describe();
+	}
+	auto least = uint64_t(overlay_tuning::LEAST_VERTICES);
+	if (GetExecutionMode(context) == vibespatial::ExecutionMode::AUTO) {
+		const auto min_rows = GetGpuMinRows(context);
+		least = MaxValue(least, min_rows < 0 ? InfoOf(Operation::UNION_AGG).gpu_from_rows : uint64_t(min_rows));
+	}
+	return StringUtil::Format("gpu (groups of at least %llu polygons and %llu vertices)",
+	                          overlay_tuning::LEAST_POLYGONS, least);
+}
+
 void OverlayDispatch::Fail(const std::exception &error, bool for_memory) {
 	if (for_memory) {
+		RequireGpu(context, OPERATOR, error.what());
 		dispatch->RunOutOfMemory(error.what());
 	} else if (!dispatch->Fail(error.what())) {
 		waiting->FailOnDevice("unite", error.what());

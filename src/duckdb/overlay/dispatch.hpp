@@ -25,6 +25,13 @@ public:
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
 	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) override;
 
+	//! The event of the union tells of it
+	bool IsLogged() const {
+		return dispatch != nullptr;
+	}
+	//! For EXPLAIN: what would be decided now
+	static string DescribePlan(ClientContext &context);
+
 private:
 	//! Out of device memory is no failure in mode gpu
 	void Fail(const std::exception &error, bool for_memory);
@@ -36,6 +43,7 @@ private:
 	//! Parts that were sent to the device, and parts that it left to the CPU
 	idx_t parts = 0;
 	idx_t parts_left = 0;
+	idx_t vertices_left = 0;
 };
 
 } // namespace duckdb

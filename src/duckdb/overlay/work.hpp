@@ -5,6 +5,7 @@
 
 #include "duckdb.hpp"
 #include "duckdb/overlay/dispatch.hpp"
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "engine/overlay/overlay.hpp"
@@ -74,6 +75,7 @@ public:
 		OverlayDispatch device(context);
 		overlay->UseDevice(&device);
 		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { overlay->Run(rule, parallel, output); });
+		CountDevice(device);
 		return output;
 	}
 	//! The union of all members of these geometries as a string of `result`, after Begin()
@@ -108,6 +110,7 @@ public:
 			});
 		});
 		made.Finalize();
+		CountDevice(device);
 		return made;
 	}
 	bool IsLarge() const {
@@ -117,6 +120,12 @@ public:
 	static constexpr idx_t LARGE = 1 << 18;
 
 private:
+	static void CountDevice(const OverlayDispatch &device) {
+		if (device.IsLogged()) {
+			CpuWork::CountDeviceCall();
+		}
+	}
+
 	ClientContext &context;
 	unique_ptr<vibespatial::Overlay> overlay;
 	vibespatial::GeometryBatch output;

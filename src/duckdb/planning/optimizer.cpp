@@ -8,6 +8,7 @@
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/planner_extension.hpp"
 #include "duckdb/planning/collect_lists.hpp"
+#include "duckdb/planning/engines.hpp"
 #include "duckdb/planning/view_filters.hpp"
 #include "duckdb/scalar_batch/logical.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
@@ -68,6 +69,8 @@ void RunAfterDuckDB(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> 
 		// After the joins, which answer a predicate without computing it for every pair
 		PlanScalarBatches(input.context, input.optimizer.binder, plan);
 	}
+	NameEngines(input.context, *plan);
+	RequireGpuFunctions(input.context, *plan);
 	if (!hidden) {
 		return;
 	}

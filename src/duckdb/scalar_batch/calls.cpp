@@ -1,6 +1,7 @@
 #include "duckdb/scalar_batch/calls.hpp"
 
 #include "duckdb/planner/expression/bound_function_expression.hpp"
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "geometry/wkb.hpp"
 
@@ -54,6 +55,7 @@ bool ScalarCalls::ArePoints(DataChunk &input) {
 }
 
 void ScalarCalls::Execute(idx_t call, DataChunk &input, Vector &result) {
+	const CpuWorkOfOperator logged;
 	executors[call]->ExecuteExpression(input, result);
 }
 

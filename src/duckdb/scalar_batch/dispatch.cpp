@@ -1,6 +1,7 @@
 #include "duckdb/scalar_batch/dispatch.hpp"
 
 #include "duckdb/scalar_batch/physical.hpp"
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/support/task_parallel.hpp"
 
@@ -78,24 +79,42 @@ void ScalarBatchDispatch::DeviceFinished(size_t rows, size_t open, const vibespa
 	dispatch.CountPieces(1, 0);
 	dispatch.AddRows(rows);
 	dispatch.AddTimes(times);
-	open_rows += open;
+	if (open > 0) {
+		dispatch.AddRowsOnCpu(open);
+		has_open_rows = true;
+		RequireGpu(context, Name(),
+		           to_string(open) + " rows have a geometry that is malformed or EMPTY, too many vertices for one "
+		                             "thread of the device, or a result that is NaN");
+	}
 }
 
-void ScalarBatchDispatch::LackedMemory() {
+void ScalarBatchDispatch::LackedMemory(size_t rows) {
 	dispatch.CountPieces(0, 1);
+	dispatch.AddRows(rows);
+	dispatch.AddRowsOnCpu(rows);
+	RequireGpu(context, Name(), "the device has no room for " + to_string(rows) + " rows");
 }
 
-void ScalarBatchDispatch::AddPoints(idx_t rows) {
-	point_rows += rows;
+string ScalarBatchDispatch::Name() const {
+	return operator_name + string(" (") + op.calls[0]->GetName() + ")";
+}
+
+void ScalarBatchDispatch::AddRowsOnCpu(idx_t rows, bool points) {
+	// The engine counts the rows of every call
+	rows_on_cpu += rows * op.calls.size();
+	has_points = has_points || points;
 }
 
 void ScalarBatchDispatch::Finish() {
-	if (point_rows > 0) {
-		dispatch.AddNote(to_string(point_rows.exchange(0)) + " rows of points on the CPU, which has them done sooner");
+	if (has_points.exchange(false)) {
+		dispatch.AddNote("chunks of points on the CPU, which has them done sooner");
 	}
-	if (open_rows > 0) {
-		dispatch.AddNote(to_string(open_rows.exchange(0)) + " rows decided by the CPU");
+	if (has_open_rows.exchange(false)) {
+		dispatch.AddNote("rows that the device left open decided by the CPU");
 	}
+	const auto rows = rows_on_cpu.exchange(0);
+	dispatch.AddRows(rows);
+	dispatch.AddRowsOnCpu(rows);
 	dispatch.Finish("batches");
 }
 

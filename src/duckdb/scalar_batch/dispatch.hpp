@@ -31,15 +31,15 @@ public:
 	//! In mode gpu the query fails
 	void DeviceFailed(const vibespatial::GpuError &error) override;
 	void DeviceFinished(size_t rows, size_t open, const vibespatial::GpuTimes &times) override;
-	void LackedMemory() override;
+	void LackedMemory(size_t rows) override;
 
 	//! In modes other than gpu, chunks of points stay on the CPU: they cost less there than their upload
 	bool LeavesPoints() const {
 		return mode != vibespatial::ExecutionMode::GPU;
 	}
 
-	//! For the event: rows that were left
-	void AddPoints(idx_t rows);
+	//! For the event: rows that stay on the CPU, because they are points or because the device failed
+	void AddRowsOnCpu(idx_t rows, bool points);
 	//! When all rows have passed: logs the event
 	void Finish();
 
@@ -49,6 +49,9 @@ public:
 	static string DescribePlan(ClientContext &context, vibespatial::Operation operation, idx_t rows);
 
 private:
+	//! With one of the calls
+	string Name() const;
+
 	const PhysicalScalarBatch &op;
 	vibespatial::Dispatch dispatch;
 	std::atomic<bool> started {false};
@@ -56,8 +59,10 @@ private:
 	mutex start_lock;
 	//! Held by the thread that waits for kernels
 	mutex kernel_lock;
-	std::atomic<idx_t> open_rows {0};
-	std::atomic<idx_t> point_rows {0};
+	std::atomic<bool> has_open_rows {false};
+	std::atomic<bool> has_points {false};
+	//! Not counted by the engine
+	std::atomic<idx_t> rows_on_cpu {0};
 };
 
 } // namespace duckdb

@@ -156,7 +156,7 @@ OperatorResultType PhysicalScalarBatch::Execute(ExecutionContext &, DataChunk &i
 		bool points =
 		    state.IsEmpty() && dispatch.IsActive() && dispatch.LeavesPoints() && state.Calls().ArePoints(input);
 		if (state.IsEmpty() && (points || !dispatch.IsActive())) {
-			dispatch.AddPoints(points ? input.size() : 0);
+			dispatch.AddRowsOnCpu(input.size(), points);
 			state.Calls().Execute(input, chunk);
 			return OperatorResultType::NEED_MORE_INPUT;
 		}

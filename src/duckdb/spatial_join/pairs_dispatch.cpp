@@ -1,6 +1,7 @@
 #include "duckdb/spatial_join/pairs_dispatch.hpp"
 
 #include "duckdb/spatial_join/tile_chunks.hpp"
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/join/session/forecast.hpp"
@@ -129,6 +130,7 @@ bool PairsDispatch::Attach(SpatialBuild &build) {
 
 void PairsDispatch::SetPart(SpatialBuild &part) {
 	if (!Attach(part) && IsActive()) {
+		RequireGpu(context, operator_name, EMPTY_ROWS);
 		dispatch.AddNote(string("a part on the CPU: ") + EMPTY_ROWS);
 	}
 }
@@ -137,6 +139,7 @@ void PairsDispatch::SetBuild(SpatialBuild &build) {
 	has_build = Attach(build);
 	if (!has_build) {
 		if (IsActive()) {
+			RequireGpu(context, operator_name, EMPTY_ROWS);
 			dispatch.KeepOnCpu(EMPTY_ROWS);
 		}
 		session.LeaveDevice();
@@ -185,6 +188,10 @@ void PairsDispatch::DeviceFailed(const string &reason) {
 	}
 }
 
+void PairsDispatch::LeftToCpu(size_t count, const char *what, const char *why) {
+	RequireGpu(context, operator_name, to_string(count) + " " + what + " are left to it, since " + why);
+}
+
 //===----------------------------------------------------------------------===//
 // The report
 //===----------------------------------------------------------------------===//
@@ -198,24 +205,26 @@ void PairsDispatch::CountedRows(idx_t &rows, idx_t &pairs) const {
 	}
 }
 
-void PairsDispatch::Finish() {
+void PairsDispatch::Finish(idx_t probed_rows) {
 	lock_guard<mutex> guard(lock);
 	if (finished) {
 		return;
 	}
 	finished = true;
 	auto report = session.Report();
-	dispatch.AddRows(report.rows);
+	dispatch.AddRows(report.tiles == 0 && report.rows == 0 ? probed_rows : report.rows);
+	dispatch.AddRowsOnCpu(report.cpu_rows);
+	dispatch.AddOpenPairs(report.open_pairs);
 	dispatch.AddTimes(report.times);
 	dispatch.CountPieces(report.tiles, report.tiles_on_cpu);
 	if (!report.failure.empty()) {
 		dispatch.Fail(report.failure);
 	}
 	if (report.open_pairs > 0) {
-		dispatch.AddNote(to_string(report.open_pairs) + " pairs decided by the CPU");
+		dispatch.AddNote("pairs that the device left open decided by the CPU");
 	}
 	if (report.left_rows > 0) {
-		dispatch.AddNote(to_string(report.left_rows) + " rows done by the CPU");
+		dispatch.AddNote("rows that the device could not read done by the CPU");
 	}
 	if (report.was_resident) {
 		dispatch.AddNote("the build side was on the device");

@@ -58,8 +58,8 @@ public:
 		return session.Counts();
 	}
 
-	//! When all rows have passed: adds one event to the log
-	void Finish();
+	//! When all rows have passed, so many on the CPU alone: adds one event to the log
+	void Finish(idx_t probed_rows = 0);
 	//! For EXPLAIN ANALYZE
 	string Describe();
 	void AddTo(vibespatial::JoinCounts &total) const {
@@ -91,6 +91,7 @@ private:
 	void WaitForKernels(const std::vector<std::string> &names) override;
 	//! An error in mode gpu
 	void DeviceFailed(const string &reason) override;
+	void LeftToCpu(size_t count, const char *what, const char *why) override;
 
 	//! False where only the CPU can be asked about it
 	bool Attach(SpatialBuild &build);

@@ -4,6 +4,7 @@
 #include "duckdb/support/query_scope.hpp"
 
 #include "duckdb/catalog/catalog_entry/scalar_function_catalog_entry.hpp"
+#include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/parser/parsed_data/create_aggregate_function_info.hpp"
 #include "duckdb/parser/parsed_data/create_scalar_function_info.hpp"
 
@@ -51,13 +52,22 @@ SqlFunction &SqlFunction::Aggregate(vector<Parameter> aggregate_parameters, Aggr
 }
 
 //! What our functions carry with them
-static const shared_ptr<ScalarFunctionInfo> &Mark() {
-	static const auto mark = make_shared_ptr<ScalarFunctionInfo>();
-	return mark;
+struct OurFunction : public ScalarFunctionInfo {
+	explicit OurFunction(const string &name) : on_cpu(CpuFunction::Scalar(name)) {
+	}
+	const CpuFunction on_cpu;
+};
+
+optional_ptr<const CpuFunction> SqlFunction::OnCpu(const BoundScalarFunction &function) {
+	if (!function.HasExtraFunctionInfo()) {
+		return nullptr;
+	}
+	auto ours = dynamic_cast<const OurFunction *>(&function.GetExtraFunctionInfo());
+	return ours ? &ours->on_cpu : nullptr;
 }
 
 bool SqlFunction::IsOurs(const BoundScalarFunction &function) {
-	return function.HasExtraFunctionInfo() && &function.GetExtraFunctionInfo() == Mark().get();
+	return OnCpu(function) != nullptr;
 }
 
 string SqlFunction::VibeName(const string &name) {
@@ -103,15 +113,24 @@ void SqlFunction::RegisterScalars(ExtensionLoader &loader, const string &registe
 			continue;
 		}
 		SetName(function, registered_name);
-		function.SetExtraFunctionInfo(Mark());
+		const auto info = make_shared_ptr<OurFunction>(name);
+		function.SetExtraFunctionInfo(info);
 		auto execute = ExecuteOf(function);
-		SetExecute(function, [execute, registered_name](DataChunk &args, ExpressionState &state, Vector &result) {
+		SetExecute(function, [execute, registered_name, info](DataChunk &args, ExpressionState &state, Vector &result) {
 			// An expression that is stored, such as one of an index, may be executed for no client
 			std::optional<QueryScope> scope;
+			std::optional<CpuWork> work;
 			if (state.HasContext()) {
 				scope.emplace(state.GetContext());
+				// Constants, which have no input, are part of the planning
+				if (CpuWork::IsLogged(state.GetContext()) && state.root.executor->chunk) {
+					work.emplace(state.GetContext(), info->on_cpu);
+				}
 			}
 			WithFunctionName(registered_name, [&]() { execute(args, state, result); });
+			if (work) {
+				work->Finish(args.size());
+			}
 		});
 		descriptions.push_back(Describe(parameters[i], registered_name));
 		NameParameters(function, descriptions.back().parameter_names);

@@ -27,6 +27,7 @@
 #include "duckdb.hpp"
 #include "duckdb/support/compat.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/support/cpu_work.hpp"
 #include "duckdb/function/aggregate_function.hpp"
 #include "duckdb/function/scalar_function.hpp"
 #include "duckdb/parser/parsed_data/create_function_info.hpp"
@@ -77,6 +78,8 @@ public:
 	}
 	//! Whether a function in a plan is one that was built here: `spatial` has some of the same names
 	static bool IsOurs(const BoundScalarFunction &function);
+	//! What mode gpu says of a function in a plan that the CPU computes; null if it is none of ours
+	static optional_ptr<const CpuFunction> OnCpu(const BoundScalarFunction &function);
 	//! ST_MakeEnvelope -> vibe_makeenvelope
 	static string VibeName(const string &name);
 

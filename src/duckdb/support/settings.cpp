@@ -24,6 +24,14 @@ using vibespatial::GpuRuntime;
 
 namespace {
 
+//! Whether a connection of this process is, or was, in mode gpu
+std::atomic<bool> was_in_mode_gpu {false};
+
+//! The environment variable of a setting: VIBESPATIAL_CACHE_DIR for vibe_cache_dir
+string VariableOf(const string &setting) {
+	return "VIBESPATIAL_" + StringUtil::Upper(setting.substr(string("vibe_").size()));
+}
+
 //! Returns the text in lower case; throws unless it is one of the choices. `source` is what the user set: the setting or the
 //! environment variable.
 string CheckChoice(const string &source, const string &what, const Value &value, const vector<string> &choices) {
@@ -67,10 +75,8 @@ uint32_t CheckCount(const string &source, const Value &value, const char *what, 
 //===----------------------------------------------------------------------===//
 // The settings. Check() throws for an invalid value, normalizes it and stores it in the options.
 //===----------------------------------------------------------------------===//
-// VARIABLE is the environment variable that overrides the default, or empty.
 struct ExecutionModeSetting {
 	static constexpr const char *NAME = "vibe_execution_mode";
-	static constexpr const char *VARIABLE = "VIBESPATIAL_EXECUTION_MODE";
 	static constexpr const char *DESCRIPTION = "Which engine computes: auto, cpu or gpu";
 	static constexpr SetScope SCOPE = SetScope::SESSION;
 	static Value Default() {
@@ -78,12 +84,14 @@ struct ExecutionModeSetting {
 	}
 	static void Check(const string &source, Value &value, GpuOptions &) {
 		value = Value(CheckChoice(source, "the execution mode", value, {"auto", "cpu", "gpu"}));
+		if (StringValue::Get(value) == "gpu") {
+			was_in_mode_gpu = true;
+		}
 	}
 };
 
 struct PrecompileSetting {
 	static constexpr const char *NAME = "vibe_precompile";
-	static constexpr const char *VARIABLE = "VIBESPATIAL_PRECOMPILE";
 	static constexpr const char *DESCRIPTION =
 	    "Which GPU kernels are prepared before a query needs them: auto (those of joins), all or off. "
 	    "VIBESPATIAL_PRECOMPILE decides what LOAD prepares. Applies to the whole process";
@@ -98,7 +106,6 @@ struct PrecompileSetting {
 
 struct KernelTimeoutSetting {
 	static constexpr const char *NAME = "vibe_kernel_timeout";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION = "Seconds that a query in mode auto waits for its GPU kernels before the "
 	                                           "CPU does the work. Applies to the whole "
 	                                           "process";
@@ -116,7 +123,6 @@ struct KernelTimeoutSetting {
 
 struct KernelSourceSetting {
 	static constexpr const char *NAME = "vibe_kernel_source";
-	static constexpr const char *VARIABLE = "VIBESPATIAL_KERNEL_SOURCE";
 	static constexpr const char *DESCRIPTION = "Where GPU kernels come from: auto, pack (only the release pack) or jit "
 	                                           "(always compiled). Applies to the whole "
 	                                           "process";
@@ -135,7 +141,6 @@ struct KernelSourceSetting {
 
 struct MemoryTierSetting {
 	static constexpr const char *NAME = "vibe_memory_tier";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION = "How GPU memory is allocated: pool, safe (frees caches and retries "
 	                                           "before it fails) or managed (may page to the "
 	                                           "host). Applies to the whole process";
@@ -154,7 +159,6 @@ struct MemoryTierSetting {
 
 struct GpuDeviceSetting {
 	static constexpr const char *NAME = "vibe_gpu_device";
-	static constexpr const char *VARIABLE = "VIBESPATIAL_GPU_DEVICE";
 	static constexpr const char *DESCRIPTION =
 	    "The number of the GPU to use. Applies to the whole process and cannot change once the GPU engine is open";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
@@ -168,7 +172,7 @@ struct GpuDeviceSetting {
 		if (source == NAME && device != options.device && is_open) {
 			throw InvalidInputException("%s = %d: the GPU engine of this process is already open on device %d; set the "
 			                            "environment variable %s before LOAD to choose another one",
-			                            source, device, options.device, VARIABLE);
+			                            source, device, options.device, VariableOf(NAME));
 		}
 		options.device = device;
 	}
@@ -176,7 +180,6 @@ struct GpuDeviceSetting {
 
 struct CacheSetting {
 	static constexpr const char *NAME = "vibe_cache";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION = "GPU memory for build sides of joins that are kept for later queries, "
 	                                           "such as 2GB; 0 keeps none. Applies to the "
 	                                           "whole process";
@@ -192,7 +195,6 @@ struct CacheSetting {
 
 struct GpuMemoryLimitSetting {
 	static constexpr const char *NAME = "vibe_gpu_memory_limit";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
 	    "The most GPU memory to use, such as 8GB; empty or 0 means nine tenths of what is free. Applies to the whole "
 	    "process";
@@ -208,7 +210,6 @@ struct GpuMemoryLimitSetting {
 
 struct CacheDirSetting {
 	static constexpr const char *NAME = "vibe_cache_dir";
-	static constexpr const char *VARIABLE = "VIBESPATIAL_CACHE_DIR";
 	static constexpr const char *DESCRIPTION = "The folder for compiled GPU kernels; empty means vibespatial/kernels "
 	                                           "in the user's cache folder. Applies to the "
 	                                           "whole process";
@@ -228,7 +229,6 @@ struct CacheDirSetting {
 
 struct CacheLimitSetting {
 	static constexpr const char *NAME = "vibe_cache_limit";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
 	    "The most bytes of compiled GPU kernels to keep on disk, such as 256MiB. Applies to the whole process";
 	static constexpr SetScope SCOPE = SetScope::GLOBAL;
@@ -247,7 +247,6 @@ struct CacheLimitSetting {
 
 struct CompileWorkersSetting {
 	static constexpr const char *NAME = "vibe_compile_workers";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION = "How many processes compile GPU kernels at the same time; 0 means as "
 	                                           "many as cores and memory allow. Applies to "
 	                                           "the whole process";
@@ -262,7 +261,6 @@ struct CompileWorkersSetting {
 
 struct CompileTimeoutSetting {
 	static constexpr const char *NAME = "vibe_compile_timeout";
-	static constexpr const char *VARIABLE = "";
 	static constexpr const char *DESCRIPTION =
 	    "Seconds without a result after which a process that compiles GPU kernels is stopped. Applies to the whole "
 	    "process";
@@ -287,7 +285,7 @@ void Apply(ClientContext &, const Value &, const GpuOptions &options) {
 //! The value that RESET restores
 template <class SETTING>
 string DefaultText() {
-	auto environment = std::getenv(SETTING::VARIABLE);
+	auto environment = std::getenv(VariableOf(SETTING::NAME).c_str());
 	return environment && *environment ? string(environment) : StringValue::Get(SETTING::Default());
 }
 
@@ -369,17 +367,9 @@ void Set(ClientContext &context, SetScope scope, Value &value) {
 //! the first one changes them only if it was opened with an explicit value.
 template <class SETTING>
 void Register(DBConfig &config, GpuOptions &options, bool is_first) {
-	auto value = SETTING::Default();
-	auto environment = std::getenv(SETTING::VARIABLE);
 	GpuOptions unused = options;
-	if (environment && *environment) {
-		Value text(environment);
-		if (!TryCast(text, value.type())) {
-			throw InvalidInputException("%s = '%s': expected a number", SETTING::VARIABLE, environment);
-		}
-		value = text;
-		SETTING::Check(SETTING::VARIABLE, value, unused);
-	}
+	auto value = SettingDefault(SETTING::NAME, SETTING::Default(),
+	                            [&](const string &source, Value &given) { SETTING::Check(source, given, unused); });
 	config.AddExtensionOption(SETTING::NAME, SETTING::DESCRIPTION, value.type(), value, Set<SETTING>, SETTING::SCOPE);
 	// The database may have been opened with another value
 	Value given;
@@ -391,11 +381,21 @@ void Register(DBConfig &config, GpuOptions &options, bool is_first) {
 	}
 }
 
+void CheckLogQueries(const string &source, Value &value) {
+	value = Value(CheckChoice(source, "whose texts are shown", value, {"own", "all"}));
+}
+
 void SetLogQueries(ClientContext &, SetScope scope, Value &value) {
 	if (scope == SetScope::SESSION) {
 		throw InvalidInputException("vibe_log_queries applies to the whole database: use SET GLOBAL vibe_log_queries");
 	}
-	value = Value(CheckChoice("vibe_log_queries", "whose texts are shown", value, {"own", "all"}));
+	CheckLogQueries("vibe_log_queries", value);
+}
+
+//! A setting of a session that takes every value of its type
+void AddOption(DBConfig &config, const char *name, const string &description, Value value) {
+	value = SettingDefault(name, std::move(value));
+	config.AddExtensionOption(name, description, value.type(), value);
 }
 
 //! Numbers that are never used twice in a process
@@ -423,6 +423,13 @@ public:
 	const uint64_t number = NextNumber();
 };
 
+constexpr const char *STRICT_SETTING = "vibe_gpu_strict";
+
+bool IsTrue(ClientContext &context, const char *name) {
+	Value value;
+	return context.TryGetCurrentSetting(name, value) && !value.IsNull() && BooleanValue::Get(value);
+}
+
 template <class GET>
 auto Setting(ClientContext &context, const char *name, GET &&get) -> decltype(get(Value())) {
 	Value value;
@@ -431,6 +438,23 @@ auto Setting(ClientContext &context, const char *name, GET &&get) -> decltype(ge
 }
 
 } // namespace
+
+Value SettingDefault(const char *name, Value value, const std::function<void(const string &, Value &)> &check) {
+	const auto variable = VariableOf(name);
+	auto environment = std::getenv(variable.c_str());
+	if (!environment || !*environment) {
+		return value;
+	}
+	Value given(environment);
+	if (!TryCast(given, value.type())) {
+		throw InvalidInputException("%s = '%s': expected %s", variable, environment,
+		                            value.type().id() == LogicalTypeId::BOOLEAN ? "true or false" : "a number");
+	}
+	if (check) {
+		check(variable, given);
+	}
+	return given;
+}
 
 void RegisterSettings(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
@@ -455,23 +479,24 @@ void RegisterSettings(ExtensionLoader &loader) {
 	config.AddExtensionOption(
 	    "vibe_log_queries",
 	    "Whose query texts vibe_dispatch_log() shows: own (those of the connection) or all (those of the database)",
-	    LogicalType::VARCHAR, Value("own"), SetLogQueries, SetScope::GLOBAL);
-	config.AddExtensionOption(
-	    "vibe_deterministic",
-	    "Return the rows of spatial joins and vibe_knn in a stable order, for any number of threads",
-	    LogicalType::BOOLEAN, Value::BOOLEAN(false));
-	config.AddExtensionOption(
-	    "vibe_gpu_min_rows",
-	    "Number of rows from which mode auto prefers the GPU; -1 uses the measured threshold of each "
-	    "kernel, see vibe_kernels()",
-	    LogicalType::BIGINT, Value::BIGINT(-1));
-	config.AddExtensionOption(
-	    "vibe_join_partitions",
-	    "Split the build side of spatial joins into this many partitions; 0 means as many as memory requires",
-	    LogicalType::UBIGINT, Value::UBIGINT(0));
-	config.AddExtensionOption(
-	    "vibe_rewrites", "Replace expressions by cheaper equivalents, and skip Parquet row groups; EXPLAIN shows them",
-	    LogicalType::BOOLEAN, Value::BOOLEAN(true));
+	    LogicalType::VARCHAR, SettingDefault("vibe_log_queries", Value("own"), CheckLogQueries), SetLogQueries,
+	    SetScope::GLOBAL);
+	AddOption(config, "vibe_deterministic",
+	          "Return the rows of spatial joins and vibe_knn in a stable order, for any number of threads",
+	          Value::BOOLEAN(false));
+	AddOption(config, "vibe_gpu_min_rows",
+	          "Number of rows from which mode auto prefers the GPU; -1 uses the measured threshold of each "
+	          "kernel, see vibe_kernels()",
+	          Value::BIGINT(-1));
+	AddOption(config, STRICT_SETTING,
+	          "In mode gpu, what the CPU would do is an error; vibe_dispatch_log() shows what that is",
+	          Value::BOOLEAN(false));
+	AddOption(config, "vibe_join_partitions",
+	          "Split the build side of spatial joins into this many partitions; 0 means as many as memory requires",
+	          Value::UBIGINT(0));
+	AddOption(config, "vibe_rewrites",
+	          "Replace expressions by cheaper equivalents, and skip Parquet row groups; EXPLAIN shows them",
+	          Value::BOOLEAN(true));
 }
 
 void StartGpu(ExtensionLoader &loader) {
@@ -501,13 +526,19 @@ int64_t GetGpuMinRows(ClientContext &context) {
 }
 
 bool GetDeterministic(ClientContext &context) {
-	Value value;
-	return context.TryGetCurrentSetting("vibe_deterministic", value) && !value.IsNull() && BooleanValue::Get(value);
+	return IsTrue(context, "vibe_deterministic");
 }
 
 bool GetRewrites(ClientContext &context) {
-	Value value;
-	return context.TryGetCurrentSetting("vibe_rewrites", value) && !value.IsNull() && BooleanValue::Get(value);
+	return IsTrue(context, "vibe_rewrites");
+}
+
+bool IsModeGpu(ClientContext &context) {
+	return was_in_mode_gpu && GetExecutionMode(context) == ExecutionMode::GPU;
+}
+
+bool GetGpuStrict(ClientContext &context) {
+	return IsModeGpu(context) && IsTrue(context, STRICT_SETTING);
 }
 
 double GetKernelTimeout(ClientContext &context) {
@@ -537,6 +568,14 @@ vibespatial::QueryText QueryOf(ClientContext &context) {
 	query.database =
 	    ObjectCache::GetObjectCache(context).GetOrCreate<DatabaseNumber>(DatabaseNumber::ObjectType())->number;
 	query.connection = context.registered_state->GetOrCreate<ConnectionNumber>("vibespatial_connection")->number;
+	return query;
+}
+
+vibespatial::QueryText LoggedQuery(ClientContext &context) {
+	//! Of a text, in the log
+	constexpr idx_t MAX_SIZE = 1000;
+	auto query = QueryOf(context);
+	query.text = context.GetCurrentQuery().substr(0, MAX_SIZE);
 	return query;
 }
 

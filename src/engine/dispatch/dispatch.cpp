@@ -176,6 +176,16 @@ void Dispatch::AddRows(uint64_t rows) {
 	event.rows += rows;
 }
 
+void Dispatch::AddRowsOnCpu(uint64_t rows) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.rows_on_cpu += rows;
+}
+
+void Dispatch::AddOpenPairs(uint64_t pairs) {
+	std::lock_guard<std::mutex> guard(lock);
+	event.open_pairs += pairs;
+}
+
 void Dispatch::CountPieces(uint64_t on_gpu, uint64_t on_cpu) {
 	std::lock_guard<std::mutex> guard(lock);
 	in_pieces = true;
@@ -229,6 +239,12 @@ void Dispatch::Finish(const char *pieces) {
 		}
 	}
 	event.reason += notes;
+	const bool used_device = event.actual == "gpu" || pieces_on_gpu > 0;
+	if (!used_device) {
+		event.rows_on_cpu = event.actual == "cpu" ? event.rows : 0;
+	}
+	event.rows_on_cpu = std::min(event.rows_on_cpu, event.rows);
+	event.rows_on_device = used_device ? event.rows - event.rows_on_cpu : 0;
 	if (event.total_ms == 0) {
 		event.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 	}

@@ -91,12 +91,16 @@ public:
 	//! So far, for kernels
 	double KernelWait() const;
 	void AddRows(uint64_t rows);
+	//! Of the rows: those that the CPU did while others went to the device
+	void AddRowsOnCpu(uint64_t rows);
+	//! Pairs that the device left to the CPU to decide
+	void AddOpenPairs(uint64_t pairs);
 	//! Pieces of work (tiles, batches) that the device finished, and pieces that the CPU did for lack of device memory. An operation that
 	//! counts pieces was done by the GPU if it finished one.
 	void CountPieces(uint64_t on_gpu, uint64_t on_cpu);
 	//! How long the work took, if not from the constructor to Finish()
 	void SetTime(double milliseconds);
-	//! Added to the reason when the event is written: "; 12 rows decided by the CPU"
+	//! Added to the reason when the event is written: "; rows decided by the CPU"
 	void AddNote(const std::string &note);
 
 	//! The device failed: the CPU does the rest. In mode gpu the caller has to throw instead; `false` says so.

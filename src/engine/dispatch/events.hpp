@@ -38,6 +38,11 @@ struct DispatchEvent {
 	std::string actual;
 	std::string reason;
 	uint64_t rows = 0;
+	//! Of those: what each did, nobody where the work failed
+	uint64_t rows_on_device = 0;
+	uint64_t rows_on_cpu = 0;
+	//! Pairs that the device found and left to the CPU to decide
+	uint64_t open_pairs = 0;
 	uint64_t bytes_to_device = 0;
 	uint64_t bytes_from_device = 0;
 	double wait_ms = 0;

@@ -225,7 +225,7 @@ void KnnIndex::Upload(GpuBuild &build, Parallel &parallel, GpuTimes &times) cons
 	AddLeftShapes(
 	    *upload, rows.data(), [&](uint32_t row, PackedShapes &packed) { PackRow(row, packed); }, parallel);
 	upload->Finish();
-	times.bytes_to_device += upload->SentBytes();
+	upload->AddBytes(times);
 	times.to_device_ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 

@@ -220,7 +220,7 @@ void ScalarColumn::RunHalves(size_t first, size_t count, size_t depth) {
 	if (depth >= MAX_HALVES || count < 2 || !is_active) {
 		LeaveToCpu(first, count);
 		if (is_active) {
-			host.LackedMemory();
+			host.LackedMemory(count);
 		}
 		return;
 	}

@@ -34,8 +34,8 @@ public:
 	virtual void DeviceFailed(const GpuError &error) = 0;
 	//! The device computed `rows`, of which it left `open` to the CPU
 	virtual void DeviceFinished(size_t rows, size_t open, const GpuTimes &times) = 0;
-	//! The CPU computes rows for lack of device memory
-	virtual void LackedMemory() = 0;
+	//! The CPU computes so many rows for lack of device memory
+	virtual void LackedMemory(size_t rows) = 0;
 };
 
 //! The rows of one thread's batch: their arguments, then their results

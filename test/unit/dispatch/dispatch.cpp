@@ -75,7 +75,9 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 		dispatch.AddTimes(times);
 		dispatch.AddTimes(times);
 		dispatch.CountPieces(3, 1);
-		dispatch.AddNote("4 rows decided by the CPU");
+		dispatch.AddRowsOnCpu(4);
+		dispatch.AddOpenPairs(6);
+		dispatch.AddNote("rows decided by the CPU");
 		dispatch.Finish("tiles");
 		dispatch.Finish("tiles");
 	}
@@ -91,7 +93,10 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	CHECK(event.bytes_to_device == 20);
 	CHECK_FALSE(event.fallback);
 	CHECK(event.reason == "vibe_execution_mode is gpu; 1 tiles on the CPU, for lack of device memory; "
-	                      "4 rows decided by the CPU");
+	                      "rows decided by the CPU");
+	CHECK(event.rows_on_cpu == 4);
+	CHECK(event.rows_on_device == event.rows - 4);
+	CHECK(event.open_pairs == 6);
 
 	{
 		Dispatch dispatch(Operation::JOIN_POINTS, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 3"});
@@ -105,15 +110,19 @@ TEST_CASE("A dispatch leaves one event that says what became of the work", "[dis
 	CHECK(event.operation == "join_shapes");
 	CHECK(event.actual == "none");
 	CHECK(event.reason == "the device is gone");
+	CHECK(event.rows_on_device + event.rows_on_cpu == 0);
 
 	{
 		Dispatch dispatch(Operation::UNION_AGG, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 4"});
 		dispatch.Decide(5, -1);
+		dispatch.AddRows(5);
 		dispatch.RunOutOfMemory("no room");
 		CHECK_FALSE(dispatch.OnGpu());
 		CHECK(dispatch.Describe() == "fell back from gpu: cpu (no room)");
 	}
 	CHECK(LastEvent().fallback);
+	CHECK(LastEvent().rows_on_cpu == 5);
+	CHECK(LastEvent().rows_on_device == 0);
 	{
 		Dispatch dispatch(Operation::KNN, ExecutionMode::GPU, "TEST", {1, 2, "SELECT 5"});
 		dispatch.Decide(5, -1);

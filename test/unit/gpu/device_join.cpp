@@ -422,6 +422,9 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 		}
 		upload->AddShapes(pieces, parallel);
 		upload->Finish();
+		GpuTimes row_times;
+		upload->AddBytes(row_times);
+		REQUIRE(row_times.bytes_to_device > 0);
 		REQUIRE(build->HasRows());
 		REQUIRE_FALSE(build->BeginRows(rows, parallel, tree_times));
 		const auto expected = OnCpu(index, probes, by_probe ? probe_limits.data() : nullptr);
@@ -445,7 +448,9 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 		check(false);
 		if (probe_points && !build_points) {
 			if (const auto *cells = index.CellsForDevice()) {
-				build->SetCells(cells->GetPieces(), index.RowCount(), parallel);
+				GpuTimes cell_times;
+				build->SetCells(cells->GetPieces(), index.RowCount(), parallel, cell_times);
+				REQUIRE(cell_times.bytes_to_device > 0);
 				check(true);
 			}
 		}

@@ -84,6 +84,8 @@ struct Host : JoinHost {
 	}
 	void DeviceFailed(const std::string &) override {
 	}
+	void LeftToCpu(size_t, const char *, const char *) override {
+	}
 
 	const size_t threads;
 };

@@ -139,8 +139,8 @@ struct FakeDevice : GpuEngine {
 					shapes += piece.views.size();
 				}
 			}
-			uint64_t SentBytes() override {
-				return 0;
+			void AddBytes(GpuTimes &times) override {
+				times.bytes_to_device += 1000;
 			}
 			void Finish() override {
 				CHECK(shapes == left.size());
@@ -160,7 +160,8 @@ struct FakeDevice : GpuEngine {
 			}
 			return std::make_unique<Upload>(*this, rows);
 		}
-		void SetCells(const CellIndex::Pieces &, size_t, Parallel &) override {
+		void SetCells(const CellIndex::Pieces &, size_t, Parallel &, GpuTimes &times) override {
+			times.bytes_to_device += 100;
 			device.uploads++;
 			has_cells = true;
 		}
@@ -428,6 +429,12 @@ struct TestHost : JoinHost {
 			throw std::runtime_error("the device is needed: " + reason);
 		}
 	}
+	void LeftToCpu(size_t count, const char *what, const char *) override {
+		(std::string(what) == "pairs" ? left_pairs : left_rows) += count;
+	}
+	//! Threads call it at the same time
+	std::atomic<size_t> left_pairs {0};
+	std::atomic<size_t> left_rows {0};
 	bool is_cancelled = false;
 	bool has_memory = true;
 	uint64_t most_bytes = UINT64_MAX;
@@ -630,6 +637,20 @@ TEST_CASE("Tiles have the same pairs, counts and flags, whatever the device leav
 					CHECK(report.rows == join.probe.rows.size());
 				}
 				CHECK((fault == Fault::NO_ROOM ? report.tiles > 4 : true));
+				// The build side is among the bytes, once
+				if (fault == Fault::NONE) {
+					const auto bytes = report.times.bytes_to_device;
+					CHECK((bytes == 1000 || bytes == 100));
+					// Some shapes are not for the device
+					CHECK((report.cpu_rows == 0) == points);
+				}
+				CHECK(join.host.left_pairs == report.open_pairs);
+				const bool no_room = fault == Fault::NEVER_ROOM || fault == Fault::UPLOAD_ROOM;
+				if (points) {
+					CHECK((join.host.left_rows > 0) == no_room);
+				}
+				CHECK((report.cpu_rows == join.probe.rows.size()) ==
+				      (no_room || fault == Fault::BEGIN || fault == Fault::NEW_TILE || fault == Fault::UPLOAD));
 			}
 		}
 	}

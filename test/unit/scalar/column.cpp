@@ -87,12 +87,13 @@ struct Host : ScalarHost {
 		rows += done;
 		open += left;
 	}
-	void LackedMemory() override {
+	void LackedMemory(size_t some) override {
 		lacks++;
+		lacked += some;
 	}
 	const Fault fault;
 	bool active = true;
-	size_t polls = 0, failures = 0, rows = 0, open = 0, lacks = 0;
+	size_t polls = 0, failures = 0, rows = 0, open = 0, lacks = 0, lacked = 0;
 	std::vector<std::string> kernels;
 };
 
@@ -202,6 +203,7 @@ TEST_CASE("scalar column: every row has a result or is left to the CPU", "[scala
 			}
 			CHECK((host.failures > 0) == (fails || fault == Fault::SECOND));
 			CHECK((host.lacks > 0) == (fault == Fault::NEVER_ROOM));
+			CHECK((host.lacked > 0) == (fault == Fault::NEVER_ROOM));
 			CHECK((host.polls > 0) ==
 			      (fault == Fault::NO_ROOM || fault == Fault::NEVER_ROOM || fault == Fault::SECOND));
 			if (fault == Fault::NONE) {

@@ -74,7 +74,7 @@ public:
 
 	//! No work of any join goes to the device after this
 	idx_t Begin() override {
-		state.pairs_dispatch.Finish();
+		state.pairs_dispatch.Finish(state.probed_rows);
 		if (!op.has_aggregate) {
 			return 0;
 		}

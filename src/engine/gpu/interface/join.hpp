@@ -197,8 +197,8 @@ public:
 	virtual const std::vector<uint32_t> &LeftRows() const = 0;
 	//! The shapes of the next rows among them. Throws GpuError.
 	virtual void AddShapes(const std::vector<PackedShapes> &pieces, Parallel &parallel) = 0;
-	//! What was sent so far
-	virtual uint64_t SentBytes() = 0;
+	//! Adds the bytes that were copied so far, once; those of a tree that the device packs are in its times
+	virtual void AddBytes(GpuTimes &times) = 0;
 	//! Once all shapes have been added: tiles can use the rows. Throws GpuError.
 	virtual void Finish() = 0;
 };
@@ -217,8 +217,8 @@ public:
 	//! Starts to bring the rows, which stay as they are until the upload is finished; null if the device has them. `tree_times`: of
 	//! the tree, where the device packs it. Throws GpuError.
 	virtual std::unique_ptr<GpuRowUpload> BeginRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) = 0;
-	//! Throws GpuError
-	virtual void SetCells(const CellIndex::Pieces &cells, size_t rows, Parallel &parallel) = 0;
+	//! Adds what it takes to `times`, nothing where the device has them. Throws GpuError.
+	virtual void SetCells(const CellIndex::Pieces &cells, size_t rows, Parallel &parallel, GpuTimes &times) = 0;
 	//! On the device
 	virtual uint64_t Bytes() const = 0;
 };

@@ -74,8 +74,11 @@ public:
 
 	//! Of the steps so far
 	GpuTimes times;
-	//! Parts that the device could not do
+	//! Parts that the device could not do, and their vertices
 	size_t parts_left = 0;
+	size_t vertices_left = 0;
+	//! The parts are done, and the device could not unite them
+	bool whole_is_left = false;
 };
 
 //! Where the engine of an overlay finds a device (duckdb/overlay/dispatch.hpp)

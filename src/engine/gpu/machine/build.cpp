@@ -56,9 +56,8 @@ public:
 		shapes->Add(pieces, parallel);
 	}
 
-	uint64_t SentBytes() override {
-		machine->AddBytes(sent);
-		return sent.bytes_to_device;
+	void AddBytes(GpuTimes &times) override {
+		machine->AddBytes(times);
 	}
 
 	void Finish() override {
@@ -78,7 +77,6 @@ private:
 	std::unique_lock<std::mutex> guard;
 	const std::unique_ptr<Machine> machine;
 	const size_t count;
-	GpuTimes sent;
 	std::unique_ptr<BuildShapes> shapes;
 };
 
@@ -109,7 +107,7 @@ void MachineBuild::PutTree(Machine &machine, const GpuRows &rows, Parallel &para
 	tree.part_row = Copy(machine, rows.part_row->data(), rows.part_row->size(), parallel);
 }
 
-void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) {
+void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel, GpuTimes &times) {
 	std::lock_guard<std::mutex> guard(lock);
 	if (has_cells) {
 		return;
@@ -126,6 +124,7 @@ void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parall
 	});
 	cells.pool = pool;
 	machine.Synchronize();
+	machine.AddBytes(times);
 	row_count = rows;
 	has_cells.store(true, std::memory_order_release);
 }

@@ -31,7 +31,7 @@ public:
 		return bytes;
 	}
 	std::unique_ptr<GpuRowUpload> BeginRows(const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times) override;
-	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel) override;
+	void SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel, GpuTimes &times) override;
 
 	// Valid once HasRows() or HasCells() says so
 	vibe::TreeView tree {};

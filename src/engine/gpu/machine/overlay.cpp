@@ -213,6 +213,10 @@ std::vector<uint8_t> GpuOverlay::UniteParts() {
 	Unite(false);
 	auto flags = GetBytes(failed);
 	parts_left = static_cast<size_t>(std::count(flags.begin(), flags.end(), 1));
+	for (size_t i = 0; parts_left > 0 && i < net.ring_count; i++) {
+		const size_t end = i + 1 < net.ring_count ? net.rings[i + 1].start : net.vertex_count;
+		vertices_left += flags[net.rings[i].part] ? end - net.rings[i].start : 0;
+	}
 	times.kernel_ms += machine.EndStep("kernels", begin);
 	machine.AddBytes(times);
 	return flags;
@@ -227,6 +231,7 @@ void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &unite
 		Unite(true);
 		if (Any(GetBytes(failed))) {
 			boundary = reduced;
+			whole_is_left = true;
 		} else {
 			others.clear();
 			united.state = BuildRings();

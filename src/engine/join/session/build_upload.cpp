@@ -97,7 +97,9 @@ bool BuildUpload::PrepareCells() {
 		return false;
 	}
 	Run(cell_work, [&](Parallel &parallel) {
-		device_build->SetCells(cells->GetPieces(), index.RowCount(), parallel);
+		GpuTimes times;
+		device_build->SetCells(cells->GetPieces(), index.RowCount(), parallel, times);
+		session.AddTimes(times);
 		session.Engine().KeepBuild(key, device_build);
 	});
 	return true;
@@ -119,6 +121,9 @@ void BuildUpload::PrepareRows() {
 			AddLeftShapes(
 			    *upload, rows.wkb, [&](uint32_t row, PackedShapes &packed) { index.PackRow(row, packed); }, parallel);
 			upload->Finish();
+			GpuTimes times;
+			upload->AddBytes(times);
+			session.AddTimes(times);
 		}
 		layout.reset();
 		// Nothing was uploaded where another query has brought the same rows meanwhile

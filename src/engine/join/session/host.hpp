@@ -77,6 +77,8 @@ public:
 	virtual void WaitForKernels(const std::vector<std::string> &names) = 0;
 	//! The device failed. Throws where the CPU must not take over.
 	virtual void DeviceFailed(const std::string &reason) = 0;
+	//! The CPU will do so many rows or pairs ("rows", "pairs") of the device's work. Throws where it must not.
+	virtual void LeftToCpu(size_t count, const char *what, const char *why) = 0;
 };
 
 //! The upload of a build side's rows

@@ -27,7 +27,7 @@ using JoinOutput = GpuOutput;
 
 //! What the device did, and what the CPU did in its place
 struct JoinReport {
-	//! Tiles, or pieces of tiles, that the device finished, and their rows
+	//! Tiles, or pieces of tiles, that the device finished; the rows of all tiles
 	uint64_t tiles = 0;
 	uint64_t rows = 0;
 	//! Pieces that the CPU did for lack of device memory
@@ -35,6 +35,8 @@ struct JoinReport {
 	//! Pairs and rows that the device left to the CPU
 	uint64_t open_pairs = 0;
 	uint64_t left_rows = 0;
+	//! All rows of tiles that the CPU did
+	uint64_t cpu_rows = 0;
 	//! A build side was on the device from an earlier join
 	bool was_resident = false;
 	//! Why the device was given up; empty where it was not
@@ -99,6 +101,8 @@ public:
 	}
 	void AddCounts(const std::vector<uint64_t> &more);
 	JoinReport Report() const;
+	//! Of a piece of work on the device
+	void AddTimes(const GpuTimes &times);
 	//! Changes the report, one thread at a time
 	template <class CHANGE>
 	void Note(CHANGE &&change) {

@@ -25,6 +25,12 @@ static constexpr uint64_t MAX_UNRESERVED = 4 << 20;
 //! A shape of so many bytes is built once for all pairs of its row
 static constexpr size_t MIN_SHARED_BYTES = 16 << 10;
 
+//! Why the device leaves pairs and rows to the CPU
+static constexpr const char *TOO_MUCH =
+    "they have too many vertices for one thread of the device, or more work than its memory holds";
+static constexpr const char *UNREADABLE =
+    "they are malformed, EMPTY, or have a ring without area or a line without length";
+
 Tile::Tile(JoinBuild &build, JoinOutput output)
     : session(build.session), build(build), output(output), payload(session.host.NewPayload()) {
 }
@@ -257,6 +263,7 @@ void Tile::FindPairs(size_t first, size_t size) {
 	const auto begin = std::lower_bound(for_cpu.begin(), for_cpu.end(), first);
 	const auto end = std::lower_bound(begin, for_cpu.end(), first + size);
 	if (begin != end) {
+		session.host.LeftToCpu(static_cast<size_t>(end - begin), "rows", UNREADABLE);
 		RunRowsOnCpu(std::vector<uint32_t>(begin, end));
 	}
 	if (output == JoinOutput::PAIRS) {
@@ -292,6 +299,7 @@ Tile::Pairs Tile::ChunkPairs(size_t chunk) {
 
 void Tile::RunHalves(size_t first, size_t size, size_t depth) {
 	if (depth >= MAX_HALVES || size < 2 || !is_prepared || !session.IsActive()) {
+		session.host.LeftToCpu(size, "rows", "the device has no room for them");
 		RunOnCpu(first, size);
 		session.Note([](JoinReport &report) { report.tiles_on_cpu++; });
 		return;
@@ -319,12 +327,14 @@ void Tile::RunHalves(size_t first, size_t size, size_t depth) {
 
 void Tile::Use(const GpuTileResult &result, size_t first, size_t size) {
 	if (result.open > 0) {
+		session.host.LeftToCpu(result.open, "pairs", TOO_MUCH);
 		DecideOpen(result);
 	}
 	if (result.left_count > 0) {
 		// In their order: an error is that of the first row
 		std::vector<uint32_t> left(result.left, result.left + result.left_count);
 		std::sort(left.begin(), left.end());
+		session.host.LeftToCpu(left.size(), "rows", UNREADABLE);
 		RunRowsOnCpu(left);
 	}
 	for (size_t i = 0; result.counts && i < counted->size(); i++) {
@@ -344,15 +354,8 @@ void Tile::Use(const GpuTileResult &result, size_t first, size_t size) {
 		} else {
 			report.counts.exact_tests += result.candidates;
 		}
-		auto &sum = report.times;
-		auto &times = result.times;
-		sum.bytes_to_device += times.bytes_to_device;
-		sum.bytes_from_device += times.bytes_from_device;
-		sum.wait_ms += times.wait_ms;
-		sum.to_device_ms += times.to_device_ms;
-		sum.kernel_ms += times.kernel_ms;
-		sum.from_device_ms += times.from_device_ms;
 	});
+	session.AddTimes(result.times);
 }
 
 //===----------------------------------------------------------------------===//
@@ -443,6 +446,7 @@ void Tile::RunOnCpu(size_t first, size_t size) {
 		}
 	}
 	RunRowsOnCpu(tile_rows);
+	session.Note([&](JoinReport &report) { report.rows += size; });
 }
 
 void Tile::RunRowsOnCpu(const std::vector<uint32_t> &tile_rows) {
@@ -472,7 +476,10 @@ void Tile::RunRowsOnCpu(const std::vector<uint32_t> &tile_rows) {
 			}
 		}
 	}
-	session.Note([&](JoinReport &report) { report.counts.Add(probe.counts); });
+	session.Note([&](JoinReport &report) {
+		report.cpu_rows += tile_rows.size();
+		report.counts.Add(probe.counts);
+	});
 }
 
 //===----------------------------------------------------------------------===//

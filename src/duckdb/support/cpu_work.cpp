@@ -1,0 +1,146 @@
+#include "duckdb/support/cpu_work.hpp"
+
+#include "duckdb/main/client_context_state.hpp"
+#include "duckdb/support/settings.hpp"
+#include "engine/dispatch/events.hpp"
+#include "engine/overlay/tuning.hpp"
+
+#include <map>
+
+namespace duckdb {
+
+using vibespatial::DispatchEvent;
+using vibespatial::ExecutionMode;
+
+//! Operators around the calling thread's calls that log them
+static thread_local idx_t operators_that_log = 0;
+//! How often the calling thread's call has called the device
+static thread_local idx_t device_calls = 0;
+
+namespace {
+
+//! The events of a connection's query, until it ends
+class CpuWorkLog : public ClientContextState {
+public:
+	void Add(ClientContext &context, const CpuFunction &function, idx_t rows, double milliseconds) {
+		lock_guard<mutex> guard(lock);
+		if (events.empty()) {
+			try {
+				query = LoggedQuery(context);
+			} catch (const std::exception &) { // NOLINT: not every call is part of a query
+				query = QueryOf(context);
+			}
+		}
+		auto &event = events[function.name];
+		event.operator_name = function.kind;
+		event.reason = function.reason;
+		event.rows += rows;
+		event.total_ms += milliseconds;
+	}
+
+	using ClientContextState::QueryEnd;
+	void QueryEnd(ClientContext &) override {
+		lock_guard<mutex> guard(lock);
+		for (auto &entry : events) {
+			auto &event = entry.second;
+			event.query = query;
+			event.operation = entry.first;
+			event.requested = ToText(ExecutionMode::GPU);
+			event.selected = event.actual = ToText(ExecutionMode::CPU);
+			event.rows_on_cpu = event.rows;
+			vibespatial::DispatchLog::Get().Add(std::move(event));
+		}
+		events.clear();
+	}
+
+private:
+	mutex lock;
+	vibespatial::QueryText query;
+	//! By the function
+	std::map<string, DispatchEvent> events;
+};
+
+//! Those that VIBE_SCALAR_BATCH takes: duckdb/scalar_batch/logical.cpp
+bool HasBatch(const string &name) {
+	static const vector<string> NAMES {
+	    "ST_Area",     "ST_Contains",        "ST_ContainsProperly",  "ST_CoveredBy",  "ST_Covers",
+	    "ST_Crosses",  "ST_Centroid",        "ST_Disjoint",          "ST_Distance",   "ST_DWithin",
+	    "ST_Equals",   "ST_FlipCoordinates", "ST_HausdorffDistance", "ST_Intersects", "ST_Length",
+	    "ST_Overlaps", "ST_Perimeter",       "ST_Touches",           "ST_Within",     "ST_WithinProperly"};
+	return std::find(NAMES.begin(), NAMES.end(), name) != NAMES.end();
+}
+
+string SmallUnions() {
+	return StringUtil::Format("the GPU unites polygons alone, from %llu of them and %llu vertices on",
+	                          vibespatial::overlay_tuning::LEAST_POLYGONS, vibespatial::overlay_tuning::LEAST_VERTICES);
+}
+
+} // namespace
+
+CpuFunction CpuFunction::Scalar(const string &name) {
+	if (name == "ST_UnaryUnion") {
+		return CpuFunction {"FUNCTION", name, SmallUnions(), true};
+	}
+	if (HasBatch(name)) {
+		return CpuFunction {
+		    "FUNCTION", name,
+		    "the GPU computes it in filters, projections and aggregates, but not in the filter of a scan, "
+		    "inside of CASE, COALESCE, TRY, FILTER, a lambda or another call, or in a join's conditions "
+		    "beside the first",
+		    false};
+	}
+	return CpuFunction {"FUNCTION", name, name + " has no GPU variant", false};
+}
+
+CpuFunction CpuFunction::Aggregate(const string &name) {
+	auto lower = StringUtil::Lower(name);
+	const bool unites = StringUtil::EndsWith(lower, "union_agg");
+	return CpuFunction {"AGGREGATE", name, unites ? SmallUnions() : name + " has no GPU variant", unites};
+}
+
+bool CpuWork::IsLogged(ClientContext &context) {
+	return IsModeGpu(context) && operators_that_log == 0;
+}
+
+CpuWork::CpuWork(ClientContext &context, const CpuFunction &function)
+    : context(context), function(function), begin(std::chrono::steady_clock::now()) {
+	device_calls = 0;
+	if (!function.may_use_device) {
+		RequireGpu(context, function.name, function.reason);
+	}
+}
+
+void CpuWork::Finish(idx_t rows, idx_t rows_at_once) {
+	if (function.may_use_device) {
+		rows -= MinValue(rows, device_calls * rows_at_once);
+	}
+	if (rows == 0) {
+		return;
+	}
+	RequireGpu(context, function.name, function.reason);
+	const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+	context.registered_state->GetOrCreate<CpuWorkLog>("vibespatial_cpu_work")
+	    ->Add(context, function, rows, took.count());
+}
+
+void CpuWork::CountDeviceCall() {
+	device_calls++;
+}
+
+CpuWorkOfOperator::CpuWorkOfOperator() {
+	operators_that_log++;
+}
+
+CpuWorkOfOperator::~CpuWorkOfOperator() {
+	operators_that_log--;
+}
+
+void RequireGpu(ClientContext &context, const string &what, const string &reason) {
+	if (GetGpuStrict(context)) {
+		throw NotImplementedException("%s: vibe_gpu_strict is on, and this would be done by the CPU: %s. SET "
+		                              "vibe_gpu_strict = false lets the CPU do it",
+		                              what, reason);
+	}
+}
+
+} // namespace duckdb
