@@ -133,6 +133,7 @@ bool KnnDispatch::UploadPart(const KnnIndex &part, vibespatial::Parallel &parall
 
 void KnnDispatch::LeaveParts(const string &why) {
 	build.reset();
+	RequireGpu(context, operator_name, why);
 	dispatch.RunOutOfMemory(why);
 }
 
@@ -159,7 +160,7 @@ bool KnnDispatch::Try(const std::function<void()> &work) {
 }
 
 void KnnDispatch::AddCpuRows(idx_t rows) {
-	if (rows > 0 && OnGpu()) {
+	if (rows > 0 && dispatch.OnGpu()) {
 		RequireGpu(context, operator_name,
 		           to_string(rows) +
 		               " left rows are EMPTY, collections or of more than 16 KiB, or other geometries than "
