@@ -10,6 +10,8 @@ are compiled. "waited" is what the operator still had to wait for the device and
 what the tree took, copies included, and what it waited itself.
 """
 import argparse
+import csv
+import io
 import json
 import os
 import pathlib
@@ -152,7 +154,7 @@ def main():
             compare_threads(arguments, shell, load, work, say)
 
         if arguments.timeline:
-            steps = "SELECT lane, step, epoch_us(begin_time) AS b, epoch_us(end_time) AS e FROM vibe_timeline() ORDER BY b"
+            steps = "SELECT lane, step, epoch_us(begin_time) AS b, epoch_us(end_time) AS e, bytes FROM vibe_timeline() ORDER BY b"
             _, chunks, _, began = shell.run([load, QUERY, steps], work / "empty", VIBESPATIAL_KERNEL_SOURCE="pack", **full)
             pathlib.Path(arguments.timeline).write_text(timeline(chunks[-1], began))
         if arguments.markdown:
@@ -176,8 +178,12 @@ def compare_threads(arguments, shell, load, work, say):
 def timeline(steps, began):
     """The steps as CSV, in milliseconds since the process was started; scripts/figures/timeline.py draws it."""
     origin = began * 1e6
-    rows = [f'{step["lane"]},{step["step"]},{(step["b"] - origin) / 1e3:.1f},{(step["e"] - origin) / 1e3:.1f}' for step in steps]
-    return "\n".join(["lane,step,begin_ms,end_ms", *rows]) + "\n"
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["lane", "step", "begin_ms", "end_ms", "bytes"])
+    for step in steps:
+        rows.writerow([step["lane"], step["step"], f'{(step["b"] - origin) / 1e3:.1f}', f'{(step["e"] - origin) / 1e3:.1f}', step["bytes"]])
+    return text.getvalue()
 
 
 if __name__ == "__main__":

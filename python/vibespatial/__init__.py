@@ -7,11 +7,12 @@
 
 `connect` opens a database with the extension loaded, `load` loads it into a connection that is there. `register` makes a GeoDataFrame a
 view, `to_geopandas` makes a GeoDataFrame of a relation or a query; after `connect` or `load`, `con.sql("FROM gdf")` reads a GeoDataFrame
-that is in scope. `python -m vibespatial info` says what is installed, which GPU is seen, and what is missing.
+that is in scope. `write_timeline` draws what the last query spent its time on. `python -m vibespatial info` says what is installed, which GPU is seen, and what is missing.
 """
 
 from ._extension import UnsupportedDuckDB, connect, extension_path, load, supported_versions
 from ._frames import example, register, to_geopandas
+from ._timeline import write_timeline
 from ._version import __version__
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "register",
     "supported_versions",
     "to_geopandas",
+    "write_timeline",
 ]

@@ -1,4 +1,4 @@
-"""python -m vibespatial: info, warm, demo."""
+"""python -m vibespatial: info, warm, demo, timeline."""
 
 from ._commands import main
 

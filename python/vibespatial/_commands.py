@@ -164,6 +164,28 @@ def demo() -> int:
     return 0
 
 
+def timeline(output: str, sql: Optional[str], database: str, steps: Optional[str]) -> int:
+    """Runs a query and draws what it spent its time on; or draws steps that were saved from vibe_timeline()."""
+    from ._timeline import draw, read, write_timeline
+
+    if steps:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(draw(read(steps), steps))
+    else:
+        import duckdb
+
+        from ._extension import connect
+
+        try:
+            con = connect(database, read_only=database != ":memory:")
+            con.execute(sql or sys.stdin.read()).fetchall()
+            write_timeline(con, output)
+        except duckdb.Error as error:
+            raise RuntimeError(str(error)) from error
+    print(output)
+    return 0
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m vibespatial", description="Spatial SQL for DuckDB.")
     parser.add_argument("--version", action="version", version=f"vibespatial {__version__}")
@@ -173,11 +195,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     command = commands.add_parser("warm", help="load or compile all kernels for the GPU")
     command.add_argument("--seconds", type=float, default=300, help="how long to wait at most (default: 300)")
     commands.add_parser("demo", help="a spatial join on data that the package brings")
+    command = commands.add_parser("timeline", help="run a query and write a picture of what it spent its time on")
+    command.add_argument("output", help="the SVG file to write")
+    command.add_argument("--sql", help="the query; without one it is read from the standard input")
+    command.add_argument("--database", default=":memory:", help="a database file, opened for reading (default: in memory)")
+    command.add_argument("--steps", help="draw these steps instead: a CSV file with lane, step, begin_ms, end_ms and bytes")
     given = parser.parse_args(arguments)
     if given.command == "info":
         return info(given.json)
     try:
+        if given.command == "timeline":
+            return timeline(given.output, given.sql, given.database, given.steps)
         return warm(given.seconds) if given.command == "warm" else demo()
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"vibespatial: {error}", file=sys.stderr)
         return 1

@@ -37,7 +37,11 @@ plt.rcParams.update({
 
 
 def save(figure, name):
+    """A figure of matplotlib, or the text of an SVG"""
     FOLDER.mkdir(exist_ok=True)
+    if isinstance(figure, str):
+        (FOLDER / f"{name}.svg").write_text(figure)
+        return
     figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.12)
     plt.close(figure)
 

@@ -182,6 +182,21 @@ def test_warm_ends_well_without_a_gpu():
     assert "nothing to warm" in done.stdout or "warm after" in done.stdout
 
 
+def test_a_picture_of_a_query(tmp_path):
+    squares = "SELECT ST_MakeEnvelope(i, 0, i + 1, 1) AS g FROM range(100) t(i)"
+    query = f"WITH s AS ({squares}) SELECT count(*) FROM s a JOIN s b ON ST_Touches(a.g, b.g)"
+    done = bare("-m", "vibespatial", "timeline", str(tmp_path / "query.svg"), "--sql", query)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "query.svg").read_text()
+    assert text.startswith("<svg ") and "ST_Touches" in text and "build side: " in text
+    (tmp_path / "steps.csv").write_text("lane,step,begin_ms,end_ms,bytes\nscan,left,1,2,\nupload,tile,2,3,400\n")
+    done = bare("-m", "vibespatial", "timeline", str(tmp_path / "steps.svg"), "--steps", str(tmp_path / "steps.csv"))
+    assert done.returncode == 0 and "400 B" in (tmp_path / "steps.svg").read_text()
+    for wrong in (["--sql", "SELECT 1"], ["--sql", "SELECT nothing"], ["--steps", "none.csv"], ["--sql", query, "--database", "none.db"]):
+        done = bare("-m", "vibespatial", "timeline", str(tmp_path / "wrong.svg"), *wrong)
+        assert done.returncode == 1 and done.stderr.startswith("vibespatial: ") and "Traceback" not in done.stderr
+
+
 def test_without_geopandas_the_error_says_how_to_get_it():
     done = bare("-c", "import vibespatial; vibespatial.to_geopandas('SELECT 1', vibespatial.connect())")
     assert done.returncode == 1 and "is needed for GeoDataFrames: 'pip install \"vibespatial[geopandas]\"' gets it" in done.stderr

@@ -25,6 +25,7 @@ KnnDispatch::KnnDispatch(ClientContext &context, uint64_t k, double max_distance
                          const vibespatial::KernelNames &kernels)
     : OperatorDispatch(context, "VIBE_KNN"), k(k), max_distance(max_distance),
       dispatch(Operation::KNN, mode, operator_name, query) {
+	ready = Now();
 	StartDevice(Operation::KNN, kernels);
 }
 
@@ -34,6 +35,7 @@ KnnDispatch::~KnnDispatch() {
 			dispatch.AddNote("rows that the device does not take searched for by the CPU");
 		}
 		dispatch.AddRowsOnCpu(cpu_rows);
+		AddStep("emit", "neighbours", ready, Now());
 		dispatch.Finish("tiles");
 	} catch (const std::exception &) { // NOLINT: a log without this line is better than no end
 	}
@@ -73,6 +75,7 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 		    vibespatial::ForecastNeighbours(search, index, first_rows, left_rows, parallel.Threads(), forecast);
 		dispatch.DecideAgain(operation, left_rows, min_rows, found_out ? &forecast : nullptr);
 	}
+	ready = Now();
 	if (!dispatch.OnGpu()) {
 		return;
 	}
@@ -93,6 +96,7 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 	if (part_count == 1) {
 		Upload(index, parallel);
 	}
+	ready = Now();
 }
 
 idx_t KnnDispatch::CountParts(const KnnIndex &index) const {
@@ -111,8 +115,10 @@ bool KnnDispatch::Upload(const KnnIndex &index, vibespatial::Parallel &parallel)
 	try {
 		auto made = dispatch.Engine().NewBuild();
 		GpuTimes times;
+		const auto begin = Now();
 		index.Upload(*made, parallel, times);
 		dispatch.AddTimes(times);
+		AddWork("right side", begin, times);
 		build = std::move(made);
 		return true;
 	} catch (const Exception &) {
@@ -139,6 +145,7 @@ void KnnDispatch::LeaveParts(const string &why) {
 
 void KnnDispatch::FinishParts() {
 	build.reset();
+	ready = Now();
 	dispatch.AddNote("among " + to_string(part_count) + " parts of the right side, one after the other");
 }
 
@@ -169,7 +176,8 @@ void KnnDispatch::AddCpuRows(idx_t rows) {
 	cpu_rows += rows;
 }
 
-void KnnDispatch::AddTile(const GpuTimes &times) {
+void KnnDispatch::AddTile(TimePoint begin, const GpuTimes &times) {
+	AddWork("tile", begin, times);
 	dispatch.AddTimes(times);
 	dispatch.CountPieces(1, 0);
 }

@@ -52,8 +52,8 @@ public:
 	//! Does something with a tile. False where the device failed: the CPU searches from then on, or for this tile where memory is short. In
 	//! mode gpu a failure is an IOException. Any thread, several at a time.
 	bool Try(const std::function<void()> &work);
-	//! A tile was searched for on the device; the CPU searched for so many rows of others, and of tiles
-	void AddTile(const vibespatial::GpuTimes &times);
+	//! A tile that began then was searched for on the device; the CPU searched for so many rows of others, and of tiles
+	void AddTile(TimePoint begin, const vibespatial::GpuTimes &times);
 	void AddCpuRows(idx_t rows);
 
 	//! For EXPLAIN
@@ -76,6 +76,8 @@ private:
 	vibespatial::Dispatch dispatch;
 	std::shared_ptr<vibespatial::GpuBuild> build;
 	std::atomic<idx_t> cpu_rows {0};
+	//! When rows could come out
+	TimePoint ready;
 };
 
 } // namespace duckdb

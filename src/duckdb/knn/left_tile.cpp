@@ -64,6 +64,7 @@ void LeftTile::Load(const ColumnDataCollection &rows, ColumnDataParallelScanStat
 			search = dispatch.NewSearch();
 		}
 		size_t count = 0;
+		begun = OperatorDispatch::Now();
 		if (!AddPoints(dispatch.TakesShapes(), count)) {
 			count = AddShapes();
 			if (count > 0) {
@@ -122,7 +123,7 @@ void LeftTile::Finish(KnnDispatch &dispatch) {
 	is_begun = false;
 	const bool done = dispatch.Try([&] {
 		found = &search->Finish();
-		dispatch.AddTile(found->times);
+		dispatch.AddTile(begun, found->times);
 	});
 	if (!done) {
 		LeaveToCpu();

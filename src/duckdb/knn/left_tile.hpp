@@ -72,6 +72,7 @@ private:
 	idx_t size = 0;
 	std::unique_ptr<vibespatial::GpuSearch> search;
 	vibespatial::ShapeRows shapes;
+	KnnDispatch::TimePoint begun;
 	bool is_begun = false;
 	const vibespatial::GpuNeighbours *found = nullptr;
 };

@@ -193,7 +193,9 @@ public:
 
 	void Build() {
 		build.Run([&](vibespatial::Parallel &parallel) {
+			auto begin = OperatorDispatch::Now();
 			right.Build(parallel);
+			dispatch.AddStep("index", "right side", begin, OperatorDispatch::Now());
 			auto &rows = op.Left().Rows();
 			unique_ptr<LeftChunk> first;
 			dispatch.Decide(*right.index, rows.Count(), LeftTile::FirstRows(rows, first), parallel);

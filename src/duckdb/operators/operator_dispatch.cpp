@@ -72,12 +72,18 @@ double OperatorDispatch::WaitForDevice(vibespatial::Operation operation) const {
 	if (mode != ExecutionMode::GPU) {
 		return 0;
 	}
+	constexpr double WORTH_A_STEP = 0.05; // milliseconds
 	auto waiting = Clock::now();
+	auto begin = Now();
 	string why_not;
 	if (!WaitForGpu(context, GPU_PATIENCE_SECONDS, why_not)) {
 		FailWithoutDevice(operation, why_not);
 	}
-	return MillisecondsSince(waiting);
+	auto waited = MillisecondsSince(waiting);
+	if (waited >= WORTH_A_STEP) {
+		AddStep("wait", "device", begin, Now());
+	}
+	return waited;
 }
 
 void OperatorDispatch::LogCpu(vibespatial::Operation operation, const vibespatial::Decision &decision,
@@ -92,13 +98,14 @@ namespace {
 //! Tells the event of the kernels and the wait when it ends, however it ends
 class KernelWait {
 public:
-	KernelWait(GpuEngine &engine, vibespatial::Dispatch &dispatch, const vibespatial::KernelNames &kernels)
-	    : engine(engine), dispatch(dispatch), kernels(kernels), begin(Clock::now()) {
+	KernelWait(const OperatorDispatch &waiting, vibespatial::Dispatch &dispatch,
+	           const vibespatial::KernelNames &kernels)
+	    : waiting(waiting), dispatch(dispatch), kernels(kernels), begin(Clock::now()) {
 	}
 	~KernelWait() {
 		try {
 			std::vector<std::pair<std::string, std::string>> sources;
-			for (auto &status : engine.Status()) {
+			for (auto &status : dispatch.Engine().Status()) {
 				if (std::find(kernels.begin(), kernels.end(), status.name) != kernels.end()) {
 					sources.emplace_back(status.name, status.state == KernelState::READY    ? status.source
 					                                  : status.state == KernelState::FAILED ? "failed"
@@ -106,6 +113,11 @@ public:
 				}
 			}
 			dispatch.AddKernels(sources, Milliseconds());
+			string names;
+			for (auto &name : kernels) {
+				names += (names.empty() ? "kernels: " : ", ") + name;
+			}
+			waiting.AddStep("wait", names, since, OperatorDispatch::Now());
 		} catch (const std::exception &) { // NOLINT: a log without this is better than no end
 		}
 	}
@@ -117,10 +129,11 @@ public:
 	}
 
 private:
-	GpuEngine &engine;
+	const OperatorDispatch &waiting;
 	vibespatial::Dispatch &dispatch;
 	const vibespatial::KernelNames &kernels;
 	const Clock::time_point begin;
+	const OperatorDispatch::TimePoint since = OperatorDispatch::Now();
 };
 
 } // namespace
@@ -135,7 +148,7 @@ void OperatorDispatch::WaitForKernels(vibespatial::Dispatch &dispatch, const vib
 		patience = MaxValue(patience, double(GpuRuntime::Get().Options().compile_timeout_seconds));
 	}
 	const double waited = dispatch.KernelWait() / 1e3;
-	KernelWait wait(engine, dispatch, kernels);
+	KernelWait wait(*this, dispatch, kernels);
 	engine.Request(kernels, operator_name, true);
 	while (true) {
 		auto left = patience - waited - wait.Milliseconds() / 1e3;
@@ -155,13 +168,6 @@ void OperatorDispatch::WaitForKernels(vibespatial::Dispatch &dispatch, const vib
 		}
 		poll();
 	}
-}
-
-void OperatorDispatch::AddStep(GpuEngine &engine, const char *name, TimePoint begin, TimePoint end) {
-	auto micros = [](TimePoint at) {
-		return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
-	};
-	engine.AddStep(vibespatial::GpuStep {"query", name, micros(begin), micros(end)});
 }
 
 void OperatorDispatch::RequestKernels(ClientContext &context, const vibespatial::KernelNames &kernels,

@@ -9,6 +9,7 @@
 #include "duckdb.hpp"
 #include "engine/dispatch/dispatch.hpp"
 #include "engine/dispatch/needs.hpp"
+#include "engine/dispatch/timeline.hpp"
 
 #include <chrono>
 
@@ -48,8 +49,17 @@ public:
 	                           const char *operator_name, bool urgent = true);
 
 	//! For vibe_timeline()
-	typedef std::chrono::system_clock::time_point TimePoint;
-	static void AddStep(vibespatial::GpuEngine &engine, const char *name, TimePoint begin, TimePoint end);
+	typedef vibespatial::Timeline::Clock::time_point TimePoint;
+	static TimePoint Now() {
+		return vibespatial::Timeline::Clock::now();
+	}
+	void AddStep(const char *lane, const string &name, TimePoint begin, TimePoint end, uint64_t bytes = 0) const {
+		vibespatial::Timeline::Get().Add(query.id, lane, name, begin, end, bytes);
+	}
+	//! A piece of work on the device
+	void AddWork(const string &name, TimePoint begin, const vibespatial::GpuTimes &times) const {
+		vibespatial::Timeline::Get().AddWork(query.id, name, begin, times);
+	}
 	static double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
 		return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 	}

@@ -53,9 +53,11 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 		return false;
 	}
 	try {
+		const auto begin = OperatorDispatch::Now();
 		const auto on_device = dispatch->Engine().BeginUnion(net, parallel);
 		steps(*on_device);
 		dispatch->AddTimes(on_device->times);
+		waiting->AddWork("union", begin, on_device->times);
 		parts += net.parts;
 		parts_left += on_device->parts_left;
 		vertices_left += on_device->vertices_left;

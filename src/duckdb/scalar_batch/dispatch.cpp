@@ -38,6 +38,7 @@ void ScalarBatchDispatch::Start() {
 		return;
 	}
 	auto operation = OperationOf(op.tasks[0]);
+	begin = Now();
 	StartDevice(operation, Needs(op.tasks));
 	dispatch.AddWait(WaitForDevice(operation));
 	dispatch.Decide(op.children[0].get().estimated_cardinality, GetGpuMinRows(context));
@@ -75,7 +76,9 @@ void ScalarBatchDispatch::DeviceFailed(const vibespatial::GpuError &error) {
 	}
 }
 
-void ScalarBatchDispatch::DeviceFinished(size_t rows, size_t open, const vibespatial::GpuTimes &times) {
+void ScalarBatchDispatch::DeviceFinished(size_t rows, size_t open, TimePoint begun,
+                                         const vibespatial::GpuTimes &times) {
+	AddWork("batch", begun, times);
 	dispatch.CountPieces(1, 0);
 	dispatch.AddRows(rows);
 	dispatch.AddTimes(times);
@@ -115,6 +118,9 @@ void ScalarBatchDispatch::Finish() {
 	const auto rows = rows_on_cpu.exchange(0);
 	dispatch.AddRows(rows);
 	dispatch.AddRowsOnCpu(rows);
+	if (started.exchange(false)) {
+		AddStep("emit", "rows", begin, Now());
+	}
 	dispatch.Finish("batches");
 }
 

@@ -30,7 +30,7 @@ public:
 	std::unique_ptr<vibespatial::GpuScalarBatch> NewDeviceBatch(const vibespatial::ScalarTask &task) override;
 	//! In mode gpu the query fails
 	void DeviceFailed(const vibespatial::GpuError &error) override;
-	void DeviceFinished(size_t rows, size_t open, const vibespatial::GpuTimes &times) override;
+	void DeviceFinished(size_t rows, size_t open, TimePoint begin, const vibespatial::GpuTimes &times) override;
 	void LackedMemory(size_t rows) override;
 
 	//! In modes other than gpu, chunks of points stay on the CPU: they cost less there than their upload
@@ -59,6 +59,7 @@ private:
 	mutex start_lock;
 	//! Held by the thread that waits for kernels
 	mutex kernel_lock;
+	TimePoint begin;
 	std::atomic<bool> has_open_rows {false};
 	std::atomic<bool> has_points {false};
 	//! Not counted by the engine

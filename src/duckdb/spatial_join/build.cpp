@@ -77,6 +77,7 @@ void SpatialBuild::Order(vector<BuildRun> runs, vibespatial::Parallel &parallel)
 void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatch, TaskThreads &threads,
                          idx_t expected_probes, Use use, vector<BuildRun> runs, std::function<void()> beside) {
 	auto begin = std::chrono::steady_clock::now();
+	auto since = OperatorDispatch::Now();
 	Load(parallel);
 	if (use != Use::CPU && !runs.empty()) {
 		Order(std::move(runs), parallel);
@@ -117,6 +118,7 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	index->SetCellMemory(free_memory / 2);
 	CountMemory();
 	seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+	dispatch.AddStep("index", "build side", since, OperatorDispatch::Now());
 	if (!dispatch.IsForDevice()) {
 		dispatch.NoteIndex(count, 1000 * seconds);
 	}

@@ -15,12 +15,13 @@ IndexDispatch::IndexDispatch(ClientContext &context, const vibespatial::KernelNa
 	StartDevice(Operation::BOX_INDEX, kernels);
 }
 
-void IndexDispatch::Decide(idx_t rows) {
+void IndexDispatch::Decide(idx_t rows, idx_t bytes) {
 	auto scanned = std::chrono::system_clock::now();
 	WaitForEngine(Operation::BOX_INDEX);
 	decision = vibespatial::Decide(mode, Operation::BOX_INDEX, rows, GetGpuMinRows(context));
-	if (decision.engine) {
-		AddStep(*decision.engine, "scan of the build side", begin, scanned);
+	AddStep("scan", "build side", begin, scanned);
+	if (auto first = first_row.load(); first != TimePoint()) {
+		AddStep("sink", "build side", first, scanned, bytes);
 	}
 }
 
@@ -67,8 +68,10 @@ std::unique_ptr<BoxTree> IndexDispatch::BuildOnDevice(Dispatch &dispatch, const 
 		dispatch.AddWait(WaitForDevice(Operation::BOX_INDEX));
 		WaitForKernels(dispatch, vibespatial::KernelNeeds(Operation::BOX_INDEX));
 		vibespatial::GpuTimes times;
+		auto started = Now();
 		auto packed = engine.PackBoxes(boxes, count, parallel, times);
 		dispatch.AddTimes(times);
+		AddWork("tree", started, times);
 		return std::make_unique<BoxTree>(BoxTree::FromParts(std::move(packed.ids), std::move(packed.nodes)));
 	} catch (const Exception &) {
 		throw; // DuckDB's own: the query was cancelled

@@ -8,6 +8,8 @@
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "engine/index/box_tree.hpp"
 
+#include <atomic>
+
 namespace duckdb {
 
 class IndexDispatch : public OperatorDispatch {
@@ -16,7 +18,11 @@ public:
 	IndexDispatch(ClientContext &context, const vibespatial::KernelNames &kernels);
 
 	//! When the rows of the build side are known, before Build(), which waits for the device in mode gpu
-	void Decide(idx_t rows);
+	void Decide(idx_t rows, idx_t bytes);
+	//! Before the first row of the build side is stored
+	void NoteFirstRow() {
+		first_row = Now();
+	}
 	bool IsForDevice() const {
 		return decision.IsGpu();
 	}
@@ -48,6 +54,7 @@ private:
 
 	//! When the scan began
 	TimePoint begin;
+	std::atomic<TimePoint> first_row {TimePoint()};
 	//! For all trees
 	vibespatial::Decision decision;
 

@@ -27,7 +27,7 @@ static JoinOutput OutputOf(const PhysicalSpatialJoin &op) {
 PairsDispatch::PairsDispatch(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads)
     : OperatorDispatch(context, "VIBE_SPATIAL_JOIN"), op(op), threads(threads),
       dispatch(op.points_operation, mode, operator_name, query),
-      session(*this, op.condition, OutputOf(op), op.deterministic) {
+      session(*this, op.condition, OutputOf(op), op.deterministic), ready(Now()) {
 }
 
 PairsDispatch::~PairsDispatch() {
@@ -122,7 +122,7 @@ bool PairsDispatch::Attach(SpatialBuild &build) {
 		if (upload.boxes > 0) {
 			build.NoteDeviceTree(upload.boxes, upload.tree_times);
 		}
-		AddStep(dispatch.Engine(), "build side to device", upload.begin, upload.end);
+		AddStep("upload", upload.what, upload.begin, upload.end, upload.bytes);
 	};
 	build.SetJoin(session.NewBuild(build.Index(), on_device, note));
 	return on_device;
@@ -144,7 +144,7 @@ void PairsDispatch::SetBuild(SpatialBuild &build) {
 		}
 		session.LeaveDevice();
 	}
-	ready = std::chrono::system_clock::now();
+	ready = Now();
 }
 
 //===----------------------------------------------------------------------===//
@@ -165,17 +165,21 @@ bool PairsDispatch::DeviceIsStarting() {
 }
 
 void PairsDispatch::WaitForDevice() {
-	using std::chrono::system_clock;
-	auto &engine = dispatch.Engine();
-	auto waiting = system_clock::now();
-	bool scanned = IsAwaited() && has_build;
 	dispatch.AddWait(OperatorDispatch::WaitForDevice(op.points_operation));
-	if (scanned) {
+}
+
+void PairsDispatch::TileFinished(TimePoint begin, const vibespatial::GpuTimes &times) {
+	{
 		lock_guard<mutex> guard(lock);
-		AddStep(engine, "scan of the probe side", ready, waiting);
-		AddStep(engine, "wait for the device", waiting, system_clock::now());
-		ready = system_clock::now();
+		if (first_result == TimePoint()) {
+			first_result = Now();
+		}
 	}
+	AddWork("tile", begin, times);
+}
+
+void PairsDispatch::EndProbe() {
+	AddStep("scan", "probe side", ready, Now());
 }
 
 void PairsDispatch::WaitForKernels(const std::vector<std::string> &names) {
@@ -229,9 +233,9 @@ void PairsDispatch::Finish(idx_t probed_rows) {
 	if (report.was_resident) {
 		dispatch.AddNote("the build side was on the device");
 	}
-	if (has_build && report.tiles > 0) {
-		AddStep(dispatch.Engine(), "pairs", ready, std::chrono::system_clock::now());
-	}
+	// The CPU finds pairs and emits them in turn
+	const bool on_device = first_result != TimePoint();
+	AddStep("emit", on_device ? "pairs" : "pairs, found by the CPU", on_device ? first_result : ready, Now());
 	dispatch.Finish("tiles");
 }
 

@@ -58,6 +58,8 @@ public:
 		return session.Counts();
 	}
 
+	//! When the probe side has been read; rows of it may still be in tiles
+	void EndProbe();
 	//! When all rows have passed, so many on the CPU alone: adds one event to the log
 	void Finish(idx_t probed_rows = 0);
 	//! For EXPLAIN ANALYZE
@@ -89,6 +91,7 @@ private:
 	//! In mode gpu
 	void WaitForDevice() override;
 	void WaitForKernels(const std::vector<std::string> &names) override;
+	void TileFinished(TimePoint begin, const vibespatial::GpuTimes &times) override;
 	//! An error in mode gpu
 	void DeviceFailed(const string &reason) override;
 	void LeftToCpu(size_t count, const char *what, const char *why) override;
@@ -105,11 +108,13 @@ private:
 	idx_t build_bytes = 0;
 	//! The number of rows does not decide, so the work has to
 	bool may_forecast = false;
-	//! The whole build side was set, and when the device could begin to look for pairs
+	//! Whether the whole build side is for the device, and when it was there to be probed
 	bool has_build = false;
 	TimePoint ready;
+	//! When the first tile was finished
+	TimePoint first_result;
 
-	//! Guards `ready` and what is decided or finished once
+	//! Guards `first_result` and what is decided or finished once
 	mutex lock;
 	bool finished = false;
 };

@@ -404,9 +404,19 @@ uint64_t NextNumber() {
 	return ++last;
 }
 
+uint64_t NextQuery() {
+	static std::atomic<uint64_t> last {0};
+	return ++last;
+}
+
 class ConnectionNumber : public ClientContextState {
 public:
+	void QueryBegin(ClientContext &) override {
+		query = NextQuery();
+	}
 	const uint64_t number = NextNumber();
+	//! Made in the middle of the connection's first query
+	std::atomic<uint64_t> query {NextQuery()};
 };
 
 class DatabaseNumber : public ObjectCacheEntry {
@@ -567,7 +577,9 @@ vibespatial::QueryText QueryOf(ClientContext &context) {
 	vibespatial::QueryText query;
 	query.database =
 	    ObjectCache::GetObjectCache(context).GetOrCreate<DatabaseNumber>(DatabaseNumber::ObjectType())->number;
-	query.connection = context.registered_state->GetOrCreate<ConnectionNumber>("vibespatial_connection")->number;
+	auto connection = context.registered_state->GetOrCreate<ConnectionNumber>("vibespatial_connection");
+	query.connection = connection->number;
+	query.id = connection->query;
 	return query;
 }
 

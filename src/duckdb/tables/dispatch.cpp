@@ -65,7 +65,8 @@ SqlTable::rows_t LogRows(ClientContext &context, const vector<Value> &) {
 		                Value::DOUBLE(event.total_ms),
 		                Value::BOOLEAN(event.fallback),
 		                KernelsOf(event),
-		                Value::DOUBLE(event.kernel_wait_ms)});
+		                Value::DOUBLE(event.kernel_wait_ms),
+		                Value::UBIGINT(event.query.id)});
 	}
 	return rows;
 }
@@ -158,6 +159,7 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Column("fallback", LogicalType::BOOLEAN)
 	    .Column("kernels", LogicalType::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR))
 	    .Column("kernel_wait_ms", LogicalType::DOUBLE)
+	    .Column("query_id", LogicalType::UBIGINT)
 	    .Overload({})
 	    .Example("operator, selected, actual, reason FROM vibe_dispatch_log()")
 	    .Register(loader, LogRows);

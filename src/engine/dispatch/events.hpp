@@ -20,6 +20,8 @@ struct QueryText {
 	uint64_t database = 0;
 	uint64_t connection = 0;
 	std::string text;
+	//! Of the query itself, also never twice; 0 for none
+	uint64_t id = 0;
 };
 
 struct DispatchEvent {

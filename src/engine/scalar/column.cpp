@@ -161,6 +161,11 @@ ScalarInput ScalarColumn::Input(size_t first, size_t count) const {
 	return input;
 }
 
+void ScalarColumn::Start(size_t first, size_t count) {
+	begun = std::chrono::system_clock::now();
+	device->Begin(Input(first, count));
+}
+
 void ScalarColumn::Need() {
 	const auto kinds_of = [](const ScalarSide &side) {
 		return side.IsPoints() ? SideKinds::Points()
@@ -184,7 +189,7 @@ void ScalarColumn::Launch() {
 	}
 	try {
 		Need();
-		device->Begin(Input(0, Count()));
+		Start(0, Count());
 		launched = true;
 	} catch (const GpuMemoryError &) {
 		// Finish() tries again with fewer rows
@@ -232,7 +237,7 @@ void ScalarColumn::RunHalves(size_t first, size_t count, size_t depth) {
 		}
 		try {
 			host.Poll();
-			device->Begin(Input(begin, some));
+			Start(begin, some);
 			Use(device->Finish(), begin, some);
 		} catch (const GpuMemoryError &) {
 			RunHalves(begin, some, depth + 1);
@@ -275,7 +280,7 @@ void ScalarColumn::Use(const ScalarResult &result, size_t first, size_t count) {
 			left_rows.push_back(static_cast<uint32_t>(row)); // the bits of a NaN are those of the CPU
 		}
 	}
-	host.DeviceFinished(count, left_rows.size() - left_before, result.times);
+	host.DeviceFinished(count, left_rows.size() - left_before, begun, result.times);
 }
 
 void ScalarColumn::SetGeometry(size_t row, const uint8_t *data, size_t size) {

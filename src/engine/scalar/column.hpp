@@ -10,6 +10,7 @@
 #include "engine/input/row.hpp"
 #include "engine/shape/shape.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,8 +33,9 @@ public:
 	virtual std::unique_ptr<GpuScalarBatch> NewDeviceBatch(const ScalarTask &task) = 0;
 	//! The device failed: the CPU computes the rest. Throws if it must not.
 	virtual void DeviceFailed(const GpuError &error) = 0;
-	//! The device computed `rows`, of which it left `open` to the CPU
-	virtual void DeviceFinished(size_t rows, size_t open, const GpuTimes &times) = 0;
+	//! The device computed `rows`, which it began then, and of which it left `open` to the CPU
+	virtual void DeviceFinished(size_t rows, size_t open, std::chrono::system_clock::time_point begin,
+	                            const GpuTimes &times) = 0;
 	//! The CPU computes so many rows for lack of device memory
 	virtual void LackedMemory(size_t rows) = 0;
 };
@@ -112,6 +114,7 @@ private:
 	//! False for a geometry that is left to the CPU
 	bool AddGeometry(ScalarSide &side, const JoinRow &row);
 	ScalarInput Input(size_t first, size_t count) const;
+	void Start(size_t first, size_t count);
 	//! Computes rows in halves, quarters and so on until they fit into the memory of the device
 	void RunHalves(size_t first, size_t count, size_t depth);
 	//! Takes the results for the rows [first, first + count)
@@ -132,6 +135,7 @@ private:
 	std::vector<uint32_t> unread;
 	std::unique_ptr<GpuScalarBatch> device;
 	bool launched = false;
+	std::chrono::system_clock::time_point begun;
 	//! The kernels that were waited for
 	std::vector<std::string> kernels;
 

@@ -121,7 +121,7 @@ std::vector<GpuStep> CudaEngine::Steps() {
 			auto micros = [&](double ms) { return epoch_us + static_cast<int64_t>(ms * 1000); };
 			const auto how = status.source.empty() ? "failed" : status.source;
 			rows.push_back(
-			    GpuStep {"kernels", status.name + " (" + how + ")", micros(status.begin_ms), micros(status.end_ms)});
+			    GpuStep {"compile", status.name + " (" + how + ")", micros(status.begin_ms), micros(status.end_ms)});
 		}
 	}
 	std::lock_guard<std::mutex> guard(steps_lock);
@@ -481,7 +481,7 @@ void CudaEngine::Need(const std::vector<std::string> &names, const char *request
 		}
 	}
 	UseDevice();
-	times.wait_ms = EndStep("query", "wait for kernels", begin);
+	times.wait_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
 } // namespace vibespatial

@@ -165,9 +165,4 @@ void CudaMachine::Synchronize() {
 	stream.Synchronize();
 }
 
-double CudaMachine::EndStep(const char *name, std::chrono::steady_clock::time_point begin) {
-	stream.Synchronize();
-	return engine.EndStep("query", name, begin);
-}
-
 } // namespace vibespatial

@@ -36,7 +36,6 @@ public:
 	void Await(size_t event) override;
 	double Between(size_t begin, size_t end) override;
 	void Synchronize() override;
-	double EndStep(const char *name, std::chrono::steady_clock::time_point begin) override;
 
 protected:
 	void *DoTemporary(const std::string &name, size_t bytes) override;

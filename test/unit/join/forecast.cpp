@@ -82,6 +82,8 @@ struct Host : JoinHost {
 	}
 	void WaitForKernels(const std::vector<std::string> &) override {
 	}
+	void TileFinished(std::chrono::system_clock::time_point, const GpuTimes &) override {
+	}
 	void DeviceFailed(const std::string &) override {
 	}
 	void LeftToCpu(size_t, const char *, const char *) override {

@@ -423,6 +423,10 @@ struct TestHost : JoinHost {
 		}
 		kernels.insert(kernels.end(), names.begin(), names.end());
 	}
+	void TileFinished(std::chrono::system_clock::time_point begin, const GpuTimes &) override {
+		tiles++;
+		CHECK(begin.time_since_epoch().count() > 0);
+	}
 	void DeviceFailed(const std::string &reason) override {
 		failures++;
 		if (needs_device) {
@@ -441,6 +445,7 @@ struct TestHost : JoinHost {
 	bool is_starting = false;
 	bool needs_device = false;
 	size_t failures = 0;
+	std::atomic<size_t> tiles {0};
 	std::string missing_kernel;
 	std::mutex kernel_lock;
 	std::vector<std::string> kernels;
@@ -710,6 +715,7 @@ TEST_CASE("Tiles wait for the kernels that they launch, once for all of them", "
 	const auto answer = join.RunTiles();
 	join.Check(answer);
 	REQUIRE(answer.report.tiles > 1);
+	CHECK(join.host.tiles == answer.report.tiles);
 	CHECK(join.host.kernels == KernelNames {"wkb_codec", "spatial_query", "polygon_predicates",
 	                                        "multipoint_binary_relations", "segment_distance"});
 	for (auto missing : {"wkb_codec", "polygon_predicates"}) {

@@ -83,7 +83,9 @@ struct Host : ScalarHost {
 		active = false;
 		failures++;
 	}
-	void DeviceFinished(size_t done, size_t left, const GpuTimes &) override {
+	void DeviceFinished(size_t done, size_t left, std::chrono::system_clock::time_point begin,
+	                    const GpuTimes &) override {
+		CHECK(begin.time_since_epoch().count() > 0);
 		rows += done;
 		open += left;
 	}

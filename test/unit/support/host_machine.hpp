@@ -202,9 +202,6 @@ public:
 	}
 	void Synchronize() override {
 	}
-	double EndStep(const char *, std::chrono::steady_clock::time_point) override {
-		return 1;
-	}
 
 protected:
 	void *DoTemporary(const std::string &name, size_t bytes) override {

@@ -139,7 +139,9 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &context, DataChunk &c
 	if (count == 0) {
 		return SinkResultType::NEED_MORE_INPUT;
 	}
-	global.sinking_threads += !local.is_counted;
+	if (!local.is_counted && global.sinking_threads++ == 0) {
+		global.index_dispatch.NoteFirstRow();
+	}
 	local.is_counted = true;
 	auto shares = MinValue<idx_t>(bytes / BYTES_PER_COPYING_THREAD, global.threads.Count() / global.sinking_threads);
 	if (shares > 1 && !deterministic && !has_batches) {
@@ -236,7 +238,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	if (MarksBuild()) {
 		global.matched.Resize(global.row_count);
 	}
-	global.index_dispatch.Decide(global.built_rows);
+	global.index_dispatch.Decide(global.built_rows, global.rows->SizeInBytes());
 	global.pairs_dispatch.Decide(global.built_rows, global.rows->SizeInBytes(), probe_rows);
 	auto parts = PartCount(context, global);
 	// A device that is still starting need not be waited for yet: the index (except for its tree) and the scan of the probe side

@@ -25,6 +25,7 @@ public:
 		phases.push_back(MakeUnmatchedProbePhase(source));
 		phases.push_back(MakeBuildRowsPhase(source));
 		phases.push_back(MakeGroupsPhase(source));
+		SpatialJoinState::Get(op).pairs_dispatch.EndProbe();
 		FindPhase();
 		max_threads = op.deterministic || IsDone() ? 1 : phases[current]->MaxThreads(units.count, ThreadCount(context));
 	}

@@ -102,9 +102,9 @@ struct KernelStatus {
 	double end_ms = 0;
 };
 
-//! One bar of a timeline
+//! One bar of a timeline: how the device came up, and kernels that were loaded or compiled
 struct GpuStep {
-	std::string lane; // start, kernels, query
+	std::string lane; // start, compile
 	std::string name;
 	//! Microseconds since 1970
 	int64_t begin_us = 0;
@@ -167,7 +167,7 @@ public:
 	//! Before the process ends: waits, up to the timeout, until no thread is inside a CUDA call that cannot be interrupted
 	virtual void Quiesce(double timeout_seconds) = 0;
 
-	//! The last steps, those of the engine and those that were added
+	//! The last steps of the engine, and those that were added; those of queries are in engine/dispatch/timeline.hpp
 	virtual std::vector<GpuStep> Steps() = 0;
 	virtual void AddStep(const GpuStep &step) = 0;
 

@@ -196,8 +196,11 @@ public:
 	virtual double Between(size_t begin, size_t end) = 0;
 	//! Waits for all that was asked for
 	virtual void Synchronize() = 0;
-	//! Waits as well, logs a step since `begin`, and returns its milliseconds
-	virtual double EndStep(const char *name, std::chrono::steady_clock::time_point begin) = 0;
+	//! Waits as well, and returns the milliseconds since `begin`
+	double EndStep(std::chrono::steady_clock::time_point begin) {
+		Synchronize();
+		return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+	}
 
 protected:
 	//! As CUDA takes arguments, with their sizes

@@ -189,7 +189,7 @@ GpuOverlay::GpuOverlay(std::unique_ptr<Machine> own_p, const OverlayNet &net, Pa
     : own(std::move(own_p)), machine(*own), net(net), parallel(parallel), most_entries(most_entries) {
 	const auto begin = Clock::now();
 	Upload();
-	times.to_device_ms += machine.EndStep("to device", begin);
+	times.to_device_ms += machine.EndStep(begin);
 	machine.AddBytes(times);
 }
 
@@ -203,7 +203,7 @@ std::vector<uint8_t> GpuOverlay::FindDoubtful(size_t polygons) {
 	// A part that a thread had to leave says nothing of its polygons
 	const bool unseen = Any(GetBytes(failed));
 	auto flags = unseen ? std::vector<uint8_t>(polygons, 1) : GetBytes(doubtful);
-	times.kernel_ms += machine.EndStep("kernels", begin);
+	times.kernel_ms += machine.EndStep(begin);
 	machine.AddBytes(times);
 	return flags;
 }
@@ -217,7 +217,7 @@ std::vector<uint8_t> GpuOverlay::UniteParts() {
 		const size_t end = i + 1 < net.ring_count ? net.rings[i + 1].start : net.vertex_count;
 		vertices_left += flags[net.rings[i].part] ? end - net.rings[i].start : 0;
 	}
-	times.kernel_ms += machine.EndStep("kernels", begin);
+	times.kernel_ms += machine.EndStep(begin);
 	machine.AddBytes(times);
 	return flags;
 }
@@ -236,7 +236,7 @@ void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &unite
 			others.clear();
 			united.state = BuildRings();
 		}
-		times.kernel_ms += machine.EndStep("kernels", begin);
+		times.kernel_ms += machine.EndStep(begin);
 	}
 	const auto begin = Clock::now();
 	if (united.state == UnitedNet::State::RINGS) {
@@ -251,7 +251,7 @@ void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &unite
 		Fetch(links.crowded, united.crowded);
 		Fetch(under, united.under);
 	}
-	times.from_device_ms += machine.EndStep("from device", begin);
+	times.from_device_ms += machine.EndStep(begin);
 	machine.AddBytes(times);
 }
 

@@ -32,7 +32,7 @@ MachineTree PackTree(Machine &machine, const Box *boxes, size_t count, Parallel 
 	tree.boxes = machine.New<Box>(count);
 	const Box *all = tree.boxes.at;
 	machine.Put(tree.boxes.at, boxes, count * sizeof(Box), parallel);
-	times.to_device_ms = machine.EndStep("to device", begin);
+	times.to_device_ms = machine.EndStep(begin);
 
 	begin = Clock::now();
 	const auto positions = machine.New<vibe::i32>(count);
@@ -44,7 +44,7 @@ MachineTree PackTree(Machine &machine, const Box *boxes, size_t count, Parallel 
 		kept = static_cast<uint32_t>(machine.Value(positions.at + (count - 1)) + machine.Value(flags.at + (count - 1)));
 	}
 	if (kept == 0) {
-		times.kernel_ms = machine.EndStep("kernels", begin);
+		times.kernel_ms = machine.EndStep(begin);
 		machine.AddBytes(times);
 		return tree;
 	}
@@ -83,7 +83,7 @@ MachineTree PackTree(Machine &machine, const Box *boxes, size_t count, Parallel 
 		machine.Launch("indexing", "pack_level", uint64_t(here_count) * vibe::NODE_FANOUT, tree.nodes.at, below,
 		               below_count, here, here_count);
 	}
-	times.kernel_ms = machine.EndStep("kernels", begin);
+	times.kernel_ms = machine.EndStep(begin);
 	machine.AddBytes(times);
 	return tree;
 }
@@ -96,7 +96,7 @@ PackedBoxes PackBoxes(Machine &machine, const Box *boxes, size_t count, Parallel
 	packed.nodes.resize(tree.node_count);
 	machine.Get(packed.ids.data(), tree.ids.at, tree.items * sizeof(uint32_t), parallel);
 	machine.Get(packed.nodes.data(), tree.nodes.at, tree.node_count * sizeof(vibe::PackedNode), parallel);
-	times.from_device_ms = machine.EndStep("from device", begin);
+	times.from_device_ms = machine.EndStep(begin);
 	machine.AddBytes(times);
 	return packed;
 }

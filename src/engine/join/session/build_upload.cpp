@@ -97,9 +97,16 @@ bool BuildUpload::PrepareCells() {
 		return false;
 	}
 	Run(cell_work, [&](Parallel &parallel) {
+		UploadReport report;
+		report.what = "cells of the build side";
+		report.begin = std::chrono::system_clock::now();
+		const auto before = device_build->Bytes();
 		GpuTimes times;
 		device_build->SetCells(cells->GetPieces(), index.RowCount(), parallel, times);
 		session.AddTimes(times);
+		report.bytes = device_build->Bytes() - before;
+		report.end = std::chrono::system_clock::now();
+		note(report);
 		session.Engine().KeepBuild(key, device_build);
 	});
 	return true;
@@ -124,6 +131,7 @@ void BuildUpload::PrepareRows() {
 			GpuTimes times;
 			upload->AddBytes(times);
 			session.AddTimes(times);
+			report.bytes = upload->SentBytes();
 		}
 		layout.reset();
 		// Nothing was uploaded where another query has brought the same rows meanwhile

@@ -12,6 +12,7 @@ namespace vibespatial {
 //! it together. A build side that an earlier join has left there is found by a hash of its content.
 class BuildUpload {
 public:
+	//! `note` is called for the rows and for the cells
 	BuildUpload(JoinSession &session, JoinIndex &index, std::function<void(const UploadReport &)> note);
 
 	//! Uploads the cells; false where points do not ask cells but the rows. Throws GpuError.

@@ -75,14 +75,18 @@ public:
 	virtual void WaitForDevice() = 0;
 	//! Waits until these kernels are ready. Throws GpuError.
 	virtual void WaitForKernels(const std::vector<std::string> &names) = 0;
+	//! A tile, or a piece of it, that the device began then
+	virtual void TileFinished(std::chrono::system_clock::time_point begin, const GpuTimes &times) = 0;
 	//! The device failed. Throws where the CPU must not take over.
 	virtual void DeviceFailed(const std::string &reason) = 0;
 	//! The CPU will do so many rows or pairs ("rows", "pairs") of the device's work. Throws where it must not.
 	virtual void LeftToCpu(size_t count, const char *what, const char *why) = 0;
 };
 
-//! The upload of a build side's rows
+//! The upload of a build side's rows, or of its cells
 struct UploadReport {
+	const char *what = "build side";
+	uint64_t bytes = 0;
 	std::chrono::system_clock::time_point begin;
 	std::chrono::system_clock::time_point end;
 	//! Boxes of the tree that the device packed, and how long that took; none where it had the tree already

@@ -85,7 +85,7 @@ public:
 	//! The CPU takes over from the device; throws what the host throws
 	void Fail(const GpuError &error);
 
-	//! `note` is called when the rows are on the device
+	//! `note` is called when the rows are on the device, and when the cells are
 	std::unique_ptr<JoinBuild> NewBuild(JoinIndex &index, bool on_device,
 	                                    std::function<void(const UploadReport &)> note);
 

@@ -174,6 +174,11 @@ GpuTileInput Tile::Input(size_t first, size_t size) {
 	return input;
 }
 
+void Tile::Start(size_t first, size_t size) {
+	begun = std::chrono::system_clock::now();
+	device_tile->Begin(Input(first, size));
+}
+
 std::vector<std::string> Tile::Needs() const {
 	if (use_cells) {
 		return CellNeeds(session.condition);
@@ -205,7 +210,7 @@ void Tile::Launch() {
 			}
 		}
 		is_prepared = true;
-		device_tile->Begin(Input(0, Count()));
+		Start(0, Count());
 		is_running = true;
 	} catch (const GpuMemoryError &) {
 		is_running = false; // Finish() tries with less
@@ -282,7 +287,7 @@ Tile::Pairs Tile::ChunkPairs(size_t chunk) {
 		if (session.IsActive() && is_prepared) {
 			try {
 				session.host.Poll();
-				device_tile->Begin(Input(first, size));
+				Start(first, size);
 				is_running = true;
 			} catch (const GpuMemoryError &) {
 				is_running = false; // FindPairs() tries with less
@@ -308,7 +313,7 @@ void Tile::RunHalves(size_t first, size_t size, size_t depth) {
 		const size_t begin = first + offset, some = offset == 0 ? size / 2 : size - size / 2;
 		try {
 			session.host.Poll();
-			device_tile->Begin(Input(begin, some));
+			Start(begin, some);
 			auto &result = device_tile->Finish();
 			Use(result, begin, some);
 			for (size_t i = 0; i < result.pairs; i++) {
@@ -343,6 +348,7 @@ void Tile::Use(const GpuTileResult &result, size_t first, size_t size) {
 	for (size_t i = 0; result.found && i < size; i++) {
 		found[first + i] |= result.found[i];
 	}
+	session.host.TileFinished(begun, result.times);
 	session.Note([&](JoinReport &report) {
 		report.tiles++;
 		report.rows += size;

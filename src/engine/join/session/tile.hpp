@@ -73,6 +73,7 @@ private:
 	//! Before pinned memory grows. Throws HostMemoryError where the pairs of a chunk may fit, and the host's error where they do not.
 	void Reserve(uint64_t bytes);
 	GpuTileInput Input(size_t first, size_t size);
+	void Start(size_t first, size_t size);
 	//! The kernels that the tile launches
 	std::vector<std::string> Needs() const;
 	//! The pairs of all rows, or of one chunk
@@ -100,6 +101,7 @@ private:
 	bool was_launched = false;
 	bool is_prepared = false;
 	bool is_running = false;
+	std::chrono::system_clock::time_point begun;
 	bool use_cells = false;
 	//! The chunks are done one by one
 	bool by_chunk = false;
