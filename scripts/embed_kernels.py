@@ -33,7 +33,8 @@ def main():
     lines.append("};\n\treturn units;\n}\n")
     lines.append("const std::vector<KernelSpec> &KernelSpecs() {\n\tstatic const auto &specs = *new std::vector<KernelSpec> {")
     for spec in registry["specs"]:
-        lines.append(f'{{"{spec["name"]}", "{spec["algorithm"]}", {names(spec["types"])}, "{spec.get("op", "")}", {names(spec["needed_by"])}}},')
+        lines.append(f'{{"{spec["name"]}", "{spec["algorithm"]}", {names(spec["types"])}, "{spec.get("op", "")}", {names(spec["needed_by"])}, '
+                     f'{"true" if spec.get("on_demand") else "false"}}},')
     lines.append("};\n\treturn specs;\n}\n")
     lines.append("const std::vector<KernelHeader> &KernelHeaders() {\n\tstatic const auto &headers = *new std::vector<KernelHeader> {")
     include = folder / "include"

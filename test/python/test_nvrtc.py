@@ -87,7 +87,8 @@ def test_units_are_the_files():
 def test_specs_and_operators():
     assert len(UNITS["specs"]) == 18
     for spec in UNITS["specs"]:
-        assert set(spec) - {"op"} == {"name", "algorithm", "types", "needed_by"}
+        assert set(spec) - {"op", "on_demand"} == {"name", "algorithm", "types", "needed_by"}
+        assert spec.get("on_demand", False) == (not spec["needed_by"])
         assert spec["algorithm"] in ALGORITHMS
         assert spec["name"].endswith("_".join(spec["types"]))
     for entry in UNITS["units"] + UNITS["specs"]:

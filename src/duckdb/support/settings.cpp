@@ -654,7 +654,9 @@ std::vector<std::string> AllKernels() {
 		names.emplace_back(unit.name);
 	}
 	for (auto &spec : vibespatial::KernelSpecs()) {
-		names.emplace_back(spec.name);
+		if (!spec.on_demand) {
+			names.emplace_back(spec.name);
+		}
 	}
 	return names;
 }

@@ -60,7 +60,7 @@ vibespatial::GpuEngine *WaitForGpuEngine(ClientContext &context, double seconds,
 //! Waits up to `seconds` for the engine and its device. Returns null and the reason if they are not there by then. Throws when
 //! the query is cancelled.
 vibespatial::GpuEngine *WaitForGpu(ClientContext &context, double seconds, string &why_not);
-//! The names of all kernels in the registry
+//! The names of all kernels in the registry that an operator needs
 std::vector<std::string> AllKernels();
 
 } // namespace duckdb

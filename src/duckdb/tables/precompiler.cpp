@@ -92,7 +92,10 @@ vector<KernelStatus> AllStatus(ClientContext &context) {
 		idle = WhyIdle(context);
 	}
 	for (auto &status : result) {
-		if (status.state == KernelState::IDLE && status.error.empty()) {
+		auto spec = vibespatial::FindSpec(status.name);
+		if (status.state == KernelState::IDLE && spec && spec->on_demand) {
+			status.error = "on demand: no operator needs it";
+		} else if (status.state == KernelState::IDLE && status.error.empty()) {
 			status.error = idle;
 		}
 	}
@@ -211,10 +214,9 @@ void RegisterPrecompiler(ExtensionLoader &loader) {
 	    .Overload({})
 	    .Example("kind, name, state, error FROM vibe_precompile_status()")
 	    .Register(loader, StatusRows);
-	SqlTable(
-	    "vibe_ensure_warm",
-	    "Waits until all GPU kernels, or those of one operator, are ready, at most so many seconds (60). The rows are "
-	    "those that are not, with the reason.")
+	SqlTable("vibe_ensure_warm", "Waits until all GPU kernels that operators need, or those of one operator, are "
+	                             "ready, at most so many seconds (60). The rows are "
+	                             "those that are not, with the reason.")
 	    .Column("name", LogicalType::VARCHAR)
 	    .Column("reason", LogicalType::VARCHAR)
 	    .Overload({})

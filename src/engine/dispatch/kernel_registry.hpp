@@ -27,6 +27,8 @@ struct KernelSpec {
 	std::vector<const char *> types;
 	const char *op;
 	std::vector<const char *> needed_by;
+	//! No operator runs it: nobody waits for it who does not ask for it by name
+	bool on_demand;
 };
 
 //! A header of the geometry core, by the name it is included with
