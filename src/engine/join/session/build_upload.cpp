@@ -131,7 +131,7 @@ void BuildUpload::PrepareRows() {
 			GpuTimes times;
 			upload->AddBytes(times);
 			session.AddTimes(times);
-			report.bytes = upload->SentBytes();
+			report.bytes = times.bytes_to_device;
 		}
 		layout.reset();
 		// Nothing was uploaded where another query has brought the same rows meanwhile
