@@ -192,7 +192,7 @@ TEST_CASE("knn: a part of an index knows its own rows", "[knn]") {
 	const auto mixed = Mixed(5, 300);
 	const auto left = Mixed(6, 40);
 	ThreeThreads threads;
-	for (const auto *right : {&points, &mixed}) {
+	for (const Rows *right : std::initializer_list<const Rows *> {&points, &mixed}) {
 		const auto rows = right->Get();
 		KnnIndex index(right->Get());
 		index.Build(threads);
