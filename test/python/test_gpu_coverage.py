@@ -34,7 +34,7 @@ def cpu_events(process, fake, *statements, setup=(MODE,), **environment):  # noq
 def test_one_event_for_each_function_and_query(process, fake):  # noqa: F811
     statements = ["SELECT sum(ST_NPoints(ST_Buffer(g, 1))), max(ST_NPoints(ST_Simplify(g, 0.1))) FROM boxes",
                   "SELECT sum(vibe_npoints(g)) FROM boxes WHERE id < 3000",
-                  "SELECT sum(len(list_transform([g], x -> ST_Buffer(x, 1)))) FROM boxes",
+                  "SELECT sum(len(list_transform([g], lambda x: ST_Buffer(x, 1)))) FROM boxes",
                   # By an operator that the GPU has: no function of the CPU
                   "SELECT sum(ST_Distance(g, h)), sum(ST_Area(g)) FROM boxes",
                   # A constant is computed while the query is planned
@@ -112,7 +112,7 @@ STRICT = [
     ("SELECT count(*) FROM boxes a JOIN boxes b ON ST_Intersects(a.g, b.g) AND ST_NPoints(a.g) + ST_NPoints(b.g) > 9", "ST_NPoints",
      "no GPU variant", True),
     ("SELECT count(*) FROM boxes WHERE ST_NPoints(g) > 4", "ST_NPoints", "no GPU variant", True),
-    ("SELECT sum(len(list_transform([g], x -> ST_Buffer(x, 1)))) FROM boxes", "ST_Buffer", "no GPU variant", False),
+    ("SELECT sum(len(list_transform([g], lambda x: ST_Buffer(x, 1)))) FROM boxes", "ST_Buffer", "no GPU variant", False),
     ("SELECT ST_Extent_Agg(g) FROM boxes", "ST_Extent_Agg", "no GPU variant", True),
     ("SELECT k, ST_Union_Agg(g) FROM circles WHERE k > 1 GROUP BY k", "ST_Union_Agg", "from 64 of them and 32768 vertices", False),
     ("SELECT count(*) FROM vibe_knn('SELECT g FROM boxes', 'points', 2000)", "VIBE_KNN", "at most 1000 neighbours", True),
