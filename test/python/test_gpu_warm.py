@@ -112,3 +112,14 @@ def test_work_on_the_cpu_waits_for_no_kernel(process, fake):  # noqa: F811
     load, results = process("FROM vibe_ensure_warm(5, 'knn')", *TABLES, "SELECT count(*) FROM roads r JOIN areas a ON ST_Touches(r.g, a.g)",
                             WAITED.format("join_points"), VIBESPATIAL_GPU_FOLDER=str(fake))
     assert results[-1][0][1:5] == ["cpu", [], [], 0.0]
+
+
+def test_specs_without_an_operator_are_on_demand(process, fake):  # noqa: F811
+    """vibe_ensure_warm() does not ask for them, and the status says so"""
+    load, results = process("FROM vibe_ensure_warm(5)", "SELECT name, state, error FROM vibe_precompile_status() WHERE kind <> 'total'",
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    states = {name: (state, error) for name, state, error in results[1]}
+    assert results[0] == [] and states["radix_sort_u64_i32"] == ("ready", None) and states["overlay_rings"] == ("ready", None)
+    idle = {name for name, (state, error) in states.items() if state == "idle"}
+    assert len(idle) == 13 and "merge_sort_u64_i32" in idle
+    assert {states[name][1] for name in idle} == {"on demand: no operator needs it"}

@@ -92,11 +92,9 @@ vector<KernelStatus> AllStatus(ClientContext &context) {
 		idle = WhyIdle(context);
 	}
 	for (auto &status : result) {
-		auto spec = vibespatial::FindSpec(status.name);
-		if (status.state == KernelState::IDLE && spec && spec->on_demand) {
-			status.error = "on demand: no operator needs it";
-		} else if (status.state == KernelState::IDLE && status.error.empty()) {
-			status.error = idle;
+		if (status.state == KernelState::IDLE && status.error.empty()) {
+			auto spec = vibespatial::FindSpec(status.name);
+			status.error = idle.empty() && spec && spec->on_demand ? "on demand: no operator needs it" : idle;
 		}
 	}
 	return result;
