@@ -71,8 +71,9 @@ bool HasBatch(const string &name) {
 }
 
 string SmallUnions() {
-	return StringUtil::Format("the GPU unites polygons alone, from %llu of them and %llu vertices on",
-	                          vibespatial::overlay_tuning::LEAST_POLYGONS, vibespatial::overlay_tuning::LEAST_VERTICES);
+	// Not by StringUtil::Format(): without memory that ends the database
+	return "the GPU unites polygons alone, from " + to_string(vibespatial::overlay_tuning::LEAST_POLYGONS) +
+	       " of them and " + to_string(vibespatial::overlay_tuning::LEAST_VERTICES) + " vertices on";
 }
 
 } // namespace
