@@ -91,8 +91,8 @@ string OverlayDispatch::DescribePlan(ClientContext &context) {
 		const auto min_rows = GetGpuMinRows(context);
 		least = MaxValue(least, min_rows < 0 ? InfoOf(Operation::UNION_AGG).gpu_from_rows : uint64_t(min_rows));
 	}
-	return StringUtil::Format("gpu (groups of at least %llu polygons and %llu vertices)",
-	                          overlay_tuning::LEAST_POLYGONS, least);
+	return "gpu (groups of at least " + to_string(overlay_tuning::LEAST_POLYGONS) + " polygons and " +
+	       to_string(least) + " vertices)";
 }
 
 void OverlayDispatch::Fail(const std::exception &error, bool for_memory) {
