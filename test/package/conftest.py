@@ -1,4 +1,5 @@
 """Fixtures of the tests of vibespatial.ray: random inputs with many geometries on borders, real data, and a cluster on this machine."""
+import collections
 import os
 import pathlib
 import random
@@ -44,6 +45,27 @@ def lattice(count, seed, points=False):
 def pair():
     """Two layers of all kinds of geometries."""
     return lattice(260, 1), lattice(180, 2)
+
+
+def arrow(result):
+    """The result of a query as an Arrow table, with either version of DuckDB."""
+    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
+
+
+def bag(table):
+    """The rows, in no order."""
+    return collections.Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.fixture(scope="module")
+def con(pair):
+    """One process with both layers."""
+    import vibespatial
+
+    with vibespatial.connect(threads=2) as opened:
+        opened.register("a", pair[0])
+        opened.register("b", pair[1])
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -14,25 +14,9 @@ import time
 import pytest
 import vibespatial
 import vibespatial.ray
-from conftest import lattice
+from conftest import arrow, bag, lattice
 
 KILLS = int(os.environ.get("VIBESPATIAL_RAY_KILLS", "2"))
-
-
-def arrow(result):
-    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
-
-
-def bag(table):
-    return collections.Counter(tuple(row.values()) for row in table.to_pylist())
-
-
-@pytest.fixture(scope="module")
-def con(pair):
-    with vibespatial.connect(threads=2) as opened:
-        opened.register("a", pair[0])
-        opened.register("b", pair[1])
-        yield opened
 
 
 def joined(con, how):

@@ -1,30 +1,13 @@
 """vibespatial.ray: neighbours, dissolve, overlays and queries give the rows of one process."""
-import collections
 import random
 
 import pyarrow
 import pytest
 import vibespatial
 import vibespatial.ray
-from conftest import lattice
+from conftest import arrow, bag, lattice
 
 WAYS = [("never", "shuffle", 1), ("never", "shuffle", 2), ("never", "direct", 3), ("never", "shuffle", 7), ("right", "auto", 3)]
-
-
-def arrow(result):
-    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
-
-
-def bag(table):
-    return collections.Counter(tuple(row.values()) for row in table.to_pylist())
-
-
-@pytest.fixture(scope="module")
-def con(pair):
-    with vibespatial.connect(threads=2) as opened:
-        opened.register("a", pair[0])
-        opened.register("b", pair[1])
-        yield opened
 
 
 # ---- neighbours
