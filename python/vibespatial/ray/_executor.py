@@ -136,7 +136,9 @@ class RayExecutor:
     def cancel(self, calls: Sequence[Sequence[Any]]) -> None:
         """Ends tasks, given by all that they return, and takes note of their errors: Ray prints those that nobody has looked at."""
         for references in calls:
-            self.ray.cancel(references[0], force=True)
+            # Ray ends the driver if a task is cancelled whose results it is just taking in
+            if not self.ray.wait(references[:1], timeout=0, fetch_local=False)[0]:
+                self.ray.cancel(references[0], force=True)
         for reference in (one for references in calls for one in references):
             try:
                 self.ray.get(reference, timeout=_END_S)
