@@ -20,7 +20,7 @@ void BlockPool::AddRange(char *range, size_t bytes) {
 void *BlockPool::TakeFrom(Range &range, size_t size) {
 	void *block = range.idle[size];
 	if (block) {
-		std::memcpy(&range.idle[size], block, sizeof(void *));
+		std::memcpy(static_cast<void *>(&range.idle[size]), block, sizeof(void *));
 	} else if (static_cast<size_t>(range.end - range.uncut) >= SIZES[size]) {
 		block = range.uncut;
 		range.uncut += SIZES[size];
@@ -77,7 +77,7 @@ void BlockPool::Give(void *block, size_t bytes) noexcept {
 	}
 	auto &range = ranges[number];
 	if (--range.blocks_in_use > 0) {
-		std::memcpy(block, &range.idle[size], sizeof(void *));
+		std::memcpy(block, static_cast<const void *>(&range.idle[size]), sizeof(void *));
 		range.idle[size] = block;
 		return;
 	}
