@@ -24,24 +24,24 @@ extern "C" __global__ void end_keys(const vibe::NetEdge *edges, vibe::u32 count,
 		return;
 	}
 	const vibe::NetEdge &edge = edges[i / 2];
-	keys[i] = vibe::HashOf(i % 2 == 0 ? edge.Tail() : edge.Head());
+	keys[i] = vibe::HashOf(i % 2 == 0 ? edge.Tail() : edge.Head(), edge.part);
 	ids[i] = (vibe::i32)i;
 }
 
-//! For each edge the one that goes on where it ends, if only that does; none where more edges meet. crowded[i]: that is so,
-//! `any`: somewhere. Sorted by key.
+//! For each edge the one of its part that goes on where it ends, if only that does; none where more edges meet. crowded[i]: that is
+//! so, `any`: somewhere. Sorted by key.
 extern "C" __global__ void link_edges(const vibe::NetEdge *edges, const vibe::u64 *keys, const vibe::i32 *ids,
                                       vibe::u32 count, vibe::u32 *links, vibe::u8 *crowded, vibe::u32 *any) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= 2 * (vibe::u64)count || ids[i] % 2 == 0) {
 		return;
 	}
-	const vibe::u32 edge = (vibe::u32)ids[i] / 2;
+	const vibe::u32 edge = (vibe::u32)ids[i] / 2, part = edges[edge].part;
 	const vibe::Vec2 p = edges[edge].Head();
 	vibe::u32 others = 0, link = vibe::NetHop::NONE;
 	const auto look = [&](vibe::u64 k) {
 		const vibe::NetEdge &other = edges[ids[k] / 2];
-		if ((ids[k] % 2 == 0 ? other.Tail() : other.Head()) == p) {
+		if (other.part == part && (ids[k] % 2 == 0 ? other.Tail() : other.Head()) == p) {
 			others++;
 			link = ids[k] % 2 == 0 ? (vibe::u32)ids[k] / 2 : vibe::NetHop::NONE;
 		}
@@ -71,7 +71,7 @@ extern "C" __global__ void link_crowded(const vibe::NetEdge *edges, const vibe::
 	vibe::u32 link = vibe::NetHop::NONE, seen = 0;
 	const auto look = [&](vibe::u64 k) {
 		const vibe::u32 other = (vibe::u32)ids[k] / 2;
-		if (ids[k] % 2 == 0 && edges[other].Tail() == p &&
+		if (ids[k] % 2 == 0 && edges[other].part == edge.part && edges[other].Tail() == p &&
 		    (link == vibe::NetHop::NONE ||
 		     vibe::ClockwiseBefore(p, edge.Tail(), edges[other].Head(), edges[link].Head()))) {
 			link = other;
@@ -171,7 +171,16 @@ extern "C" __global__ void start_x_keys(const vibe::NetEdge *edges, const vibe::
 	}
 }
 
-//! Edges by their left ends, then by their right ones; `ids` are sorted by the former. failed[0]: too many start in a point.
+//! The same: their parts
+extern "C" __global__ void part_keys(const vibe::NetEdge *edges, const vibe::i32 *ids, vibe::u32 count,
+                                     vibe::u64 *keys) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		keys[i] = edges[ids[i]].part;
+	}
+}
+
+//! Edges by part and left ends, then by their right ones; `ids` are sorted by the former. `failed`: too many start in a point.
 extern "C" __global__ void sort_edges(const vibe::NetEdge *edges, const vibe::i32 *ids, vibe::u32 count,
                                       vibe::NetEdge *out, vibe::u8 *failed) {
 	const vibe::u64 i = vibe::ThreadIndex();
@@ -180,19 +189,52 @@ extern "C" __global__ void sort_edges(const vibe::NetEdge *edges, const vibe::i3
 	}
 	const vibe::NetEdge edge = edges[ids[i]];
 	// Its place among those that start in the same point
+	const auto starts_there = [&](vibe::u64 k) { return edges[ids[k]].a == edge.a && edges[ids[k]].part == edge.part; };
 	vibe::u64 begin = i, before = 0;
-	for (vibe::u64 k = i; k-- > 0 && i - k < vibe::NET_MOST_IN_POINT && edges[ids[k]].a == edge.a; begin = k) {
+	for (vibe::u64 k = i; k-- > 0 && i - k < vibe::NET_MOST_IN_POINT && starts_there(k); begin = k) {
 		before += vibe::LexicographicLess(edges[ids[k]].b, edge.b);
 	}
 	vibe::u64 k = i + 1;
-	for (; k < count && k - begin < vibe::NET_MOST_IN_POINT && edges[ids[k]].a == edge.a; k++) {
+	for (; k < count && k - begin < vibe::NET_MOST_IN_POINT && starts_there(k); k++) {
 		before += vibe::LexicographicLess(edges[ids[k]].b, edge.b);
 	}
 	if (k - begin >= vibe::NET_MOST_IN_POINT) {
-		failed[0] = 1;
+		failed[edge.part] = 1;
 		return;
 	}
 	out[begin + before] = edge;
+}
+
+//! Parts in which more than two edges meet somewhere
+extern "C" __global__ void crowded_parts(const vibe::NetEdge *edges, const vibe::u8 *crowded, vibe::u32 count,
+                                         vibe::u8 *parts) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count && crowded[i]) {
+		parts[edges[i].part] = 1;
+	}
+}
+
+//! 1 for the edges of parts that are not marked; 0 for all others, and at the end
+extern "C" __global__ void count_unmarked(const vibe::NetEdge *edges, vibe::u32 count, const vibe::u8 *marked,
+                                          vibe::i32 *counts) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i <= count) {
+		counts[i] = i < count && !marked[edges[i].part] ? 1 : 0;
+	}
+}
+
+//! Edges of parts that are marked, and those of all others, both in their order; `positions` are those of the latter
+extern "C" __global__ void split_marked(const vibe::NetEdge *edges, vibe::u32 count, const vibe::u8 *marked,
+                                        const vibe::i32 *positions, vibe::NetEdge *out_marked, vibe::NetEdge *out) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	if (marked[edges[i].part]) {
+		out_marked[i - (vibe::u64)positions[i]] = edges[i];
+	} else {
+		out[positions[i]] = edges[i];
+	}
 }
 
 //! For the leader of each ring: 1, and the ring's vertices; 0 for all others, and a zero at the end
@@ -233,6 +275,7 @@ extern "C" __global__ void write_rings(const vibe::NetEdge *edges, const vibe::u
 	ring.first = leaves ? 0 : 1;
 	ring.under = shell ? vibe::UnitedRing::NONE : in;
 	ring.polygon = edges[leader].polygon;
+	ring.part = edges[leader].part;
 	ring.shell = shell ? 1 : 0;
 	if (!shell) {
 		vibe::AtomicAdd(holes, 1u);
@@ -281,7 +324,7 @@ extern "C" __global__ void rings_under(const vibe::NetEdge *edges, const vibe::N
 	}
 	const vibe::u32 under = EdgeUnder(edges, parts, entries, rings[i].under, failed);
 	if (under == vibe::NetHop::NONE) {
-		failed[0] = 1;
+		failed[rings[i].part] = 1;
 		return;
 	}
 	rings[i].under = (vibe::u32)ring_at[least[under].Leader()];

@@ -286,6 +286,10 @@ public:
 		GpuOverlay::Finish(std::move(others), whole, united);
 		FailLate();
 	}
+	void FinishParts(UnitedNet &united) override {
+		GpuOverlay::FinishParts(united);
+		FailLate();
+	}
 };
 
 class FakeEngine : public GpuEngine {

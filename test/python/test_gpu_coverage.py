@@ -8,9 +8,10 @@ TABLES = [
     f"CREATE TABLE boxes AS SELECT i AS id, ST_MakeEnvelope(i, 0, i + 1 + i % 3, 1) AS g, ST_MakeEnvelope(i, 0.5, i + 2, 3) AS h "
     f"FROM range({ROWS}) t(i)",
     f"CREATE TABLE points AS SELECT i AS id, ST_Point(i % 5000 + 0.5, 0.5) AS g FROM range({2 * ROWS}) t(i)",
-    # Two groups that are enough for the GPU, and two that are not
+    # Two groups that are enough for the GPU, two that are not by themselves, and one that is not for it
     "CREATE TABLE circles AS SELECT i % 2 AS k, ST_Buffer(ST_Point(i % 50, i // 50), 0.7, 100) AS g FROM range(400) t(i) "
-    "UNION ALL SELECT 2 + i % 2, ST_MakeEnvelope(i, 0, i + 2, 1) FROM range(100) t(i)",
+    "UNION ALL SELECT 2 + i % 2, ST_MakeEnvelope(i, 0, i + 2, 1) FROM range(100) t(i) "
+    "UNION ALL SELECT 4, 'LINESTRING (0 0, 1 1)'::GEOMETRY FROM range(5)",
 ]
 MODE = "SET vibe_execution_mode = 'gpu'"
 # What the last statement left
@@ -66,16 +67,16 @@ def test_functions_with_a_variant_where_the_plan_has_no_place_for_it(process, fa
 def test_aggregates_and_small_unions(process, fake):  # noqa: F811
     statements = ["SELECT ST_AsText(ST_Extent_Agg(g)) FROM boxes", "SELECT k, ST_Area(ST_Union_Agg(g)) FROM circles GROUP BY k",
                   "SELECT count(c) FROM (SELECT vibe_collect_agg(g) AS c FROM boxes GROUP BY id % 10)",
-                  "SELECT ST_Area(ST_UnaryUnion(ST_Collect(list(g)))) FROM circles",
+                  "SELECT ST_Area(ST_UnaryUnion(ST_Collect(list(g)))) FROM circles WHERE k < 4",
                   "SELECT count(g) FROM vibe_dissolve('SELECT k, g FROM circles WHERE k >= 2', by := 'k')"]
     extent, union, collect, unary, dissolve = (
         {row[1]: row for row in rows} for rows in cpu_events(process, fake, *statements))
     assert extent["ST_Extent_Agg"][0] == "AGGREGATE" and extent["ST_Extent_Agg"][6] == ROWS
-    # Those of the small groups only; the GPU has united the others, which have events of their own
-    assert union["ST_Union_Agg"][6:] == [100, 0, 100] and "from 64 of them and 32768 vertices on" in union["ST_Union_Agg"][5]
+    # The group of lines only; the GPU has united the others, which have events of their own
+    assert union["ST_Union_Agg"][6:] == [5, 0, 5] and "groups of two or more polygons" in union["ST_Union_Agg"][5]
     assert collect["ST_Collect_Agg"][6] == ROWS
     assert "ST_UnaryUnion" not in unary
-    assert dissolve["ST_Union_Agg"][6] == 100
+    assert dissolve["ST_Union_Agg"][6] == 5
 
 
 @pytest.mark.parametrize("mode", ["auto", "cpu"])
@@ -114,7 +115,7 @@ STRICT = [
     ("SELECT count(*) FROM boxes WHERE ST_NPoints(g) > 4", "ST_NPoints", "no GPU variant", True),
     ("SELECT sum(len(list_transform([g], lambda x: ST_Buffer(x, 1)))) FROM boxes", "ST_Buffer", "no GPU variant", False),
     ("SELECT ST_Extent_Agg(g) FROM boxes", "ST_Extent_Agg", "no GPU variant", True),
-    ("SELECT k, ST_Union_Agg(g) FROM circles WHERE k > 1 GROUP BY k", "ST_Union_Agg", "from 64 of them and 32768 vertices", False),
+    ("SELECT k, ST_Union_Agg(g) FROM circles WHERE k > 1 GROUP BY k", "ST_Union_Agg", "groups of two or more polygons", False),
     ("SELECT count(*) FROM vibe_knn('SELECT g FROM boxes', 'points', 2000)", "VIBE_KNN", "at most 1000 neighbours", True),
     (f"SELECT count(*) FROM vibe_knn('SELECT {COLLECTION} AS g UNION ALL SELECT g FROM boxes', 'points', 2)".replace("'GEO", "''GEO")
      .replace("))'::", "))''::"), "VIBE_KNN", "1 left rows are EMPTY, collections", False),
@@ -234,13 +235,13 @@ def test_explain_names_the_engine(process, fake):  # noqa: F811
     for plan in results[1:4]:
         assert "cpu (vibe_execution_mode is cpu)" in plan[0][1]
     for plan in results[6:9]:
-        assert "on gpu (groups of at least 64 polygons and 32768 vertices)" in plan[0][1]
+        assert "on gpu (groups of two or more polygons)" in plan[0][1]
     for plan in results[12:15]:
-        assert "on gpu (groups of at least 64 polygons and 100000 vertices)" in plan[0][1]
+        assert "on gpu (polygons of 100000 vertices, of one group or many)" in plan[0][1]
     for plan in (results[4], results[9], results[15]):
         assert '"VIBE_KNN"' in plan[0][1] and '"Engine"' in plan[0][1]
-    assert "and 200000 vertices" in results[17][0][1]
-    assert results[18] == [[2, False], [3, False]]
+    assert "polygons of 200000 vertices" in results[17][0][1]
+    assert results[18] == [[2, False], [3, False], [4, False]]
 
 
 def test_the_log_knows_what_has_a_variant(process, fake):  # noqa: F811

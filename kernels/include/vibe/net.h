@@ -140,9 +140,9 @@ VIBE_HD u64 Hashed(u64 hash, double value) {
 	return hash ^ hash >> 32;
 }
 
-//! 32 bits of a point or an edge, the same for equal ones
-VIBE_HD u32 HashOf(const Vec2 &p) {
-	return (u32)Hashed(Hashed(0, p.x), p.y);
+//! 32 bits of a point of a part, or of an edge, the same for equal ones
+VIBE_HD u32 HashOf(const Vec2 &p, u32 part) {
+	return (u32)Hashed(Hashed(part, p.x), p.y);
 }
 VIBE_HD u32 HashOf(const NetEdge &edge) {
 	return (u32)Hashed(Hashed(Hashed(Hashed(0, edge.a.x), edge.a.y), edge.b.x), edge.b.y);
@@ -254,6 +254,7 @@ struct UnitedRing {
 	u32 under;
 	//! The polygon that has all of it
 	u32 polygon;
+	u32 part;
 	u32 shell;
 };
 

@@ -193,6 +193,14 @@ struct MemberList {
 		(last ? last->next : first) = begin;
 		last = end;
 	}
+	void List(vector<vibespatial::WkbSlice> &members) const {
+		members.clear();
+		for (auto member = first; member; member = member->next) {
+			// They lie one after the other, and are mostly about as large
+			__builtin_prefetch(member->Data() + 8 * (sizeof(Member) + member->size));
+			members.push_back(vibespatial::WkbSlice {member->Data(), member->size});
+		}
+	}
 	void Add(ArenaAllocator &arena, const void *data, idx_t size) {
 		auto member = reinterpret_cast<Member *>(arena.AllocateAligned(sizeof(Member) + size));
 		member->next = nullptr;
@@ -209,8 +217,78 @@ struct PartitionRows {
 };
 static_assert(sizeof(PartitionRows) <= sizeof(MemberList), "it lies in the state of the partition");
 
+//! What a device has made of many groups at once, while DuckDB asks this thread for the groups of a vector one by one
+class UnitedGroups {
+public:
+	//! Unites as many as the device takes; none in mode cpu and without a device
+	UnitedGroups(const AggregateBindData &bind, MemberList *const *states, idx_t count, idx_t offset) : offset(offset) {
+		idx_t bytes = 0;
+		if (!OverlayDispatch::WouldTake(bind.context, vibespatial::OverlayNet::MAX_COUNT)) {
+			return;
+		}
+		for (idx_t i = 0; i < count; i++) {
+			for (auto member = states[i]->first; member; member = member->next) {
+				bytes += member->size;
+			}
+		}
+		if (!OverlayDispatch::WouldTake(bind.context, bytes / sizeof(vibe::Vec2))) {
+			return;
+		}
+		QueryScope scope(bind.context);
+		made.resize(count);
+		vibespatial::GroupedUnion groups;
+		vector<idx_t> numbers;
+		vector<vibespatial::WkbSlice> members;
+		for (idx_t i = 0; i < count; i++) {
+			scope.Check();
+			states[i]->List(members);
+			WithFunctionName(bind.name, [&]() {
+				if (!members.empty() && groups.Add(members.data(), members.size())) {
+					numbers.push_back(i);
+				}
+			});
+			if (groups.Vertices() >= vibespatial::GroupedUnion::ENOUGH || i + 1 == count) {
+				Unite(bind, groups, numbers);
+			}
+		}
+	}
+	UnitedGroups(const UnitedGroups &) = delete;
+	UnitedGroups &operator=(const UnitedGroups &) = delete;
+
+	//! The result of a row, or null
+	const vibespatial::CountedVector<uint8_t> *Find(idx_t row) const {
+		return made.empty() || made[row - offset].empty() ? nullptr : &made[row - offset];
+	}
+
+	//! Those of the vector that the calling thread finalizes
+	static thread_local const UnitedGroups *current;
+
+private:
+	void Unite(const AggregateBindData &bind, vibespatial::GroupedUnion &groups, vector<idx_t> &numbers) {
+		if (groups.Groups() > 0 && OverlayDispatch::WouldTake(bind.context, groups.Vertices())) {
+			OverlayDispatch device(bind.context);
+			auto united = device.Unite(groups);
+			for (idx_t i = 0; i < united.size(); i++) {
+				made[numbers[i]] = std::move(united[i]);
+			}
+		}
+		groups = vibespatial::GroupedUnion();
+		numbers.clear();
+	}
+
+	const idx_t offset;
+	vector<vibespatial::CountedVector<uint8_t>> made;
+};
+
+thread_local const UnitedGroups *UnitedGroups::current = nullptr;
+
 //! The geometry of scratch.members, of which there is at least one, as a string of `result`
 using make_geometry_t = string_t (*)(const AggregateBindData &bind, AggregateScratch &scratch, Vector &result);
+
+string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
+	scratch.overlay.Begin();
+	return scratch.overlay.Unite(scratch.members, result);
+}
 
 //! An aggregate that keeps all geometries of a group and makes one of them at the end
 template <make_geometry_t MAKE>
@@ -257,13 +335,33 @@ struct GeometryAggregate {
 			finalize.ReturnNull();
 			return;
 		}
-		target = Make(Bound(finalize.input), finalize.result, [&](vector<vibespatial::WkbSlice> &members) {
-			for (auto member = state.first; member; member = member->next) {
-				// They lie one after the other, and are mostly about as large
-				__builtin_prefetch(member->Data() + 8 * (sizeof(Member) + member->size));
-				members.push_back(vibespatial::WkbSlice {member->Data(), member->size});
+		auto united = UnitedGroups::current;
+		if (auto wkb = united ? united->Find(finalize.result_idx) : nullptr) {
+			target = EmitWkb(finalize.result, wkb->size(), [&](WkbOutput out) { out.Bytes(wkb->data(), wkb->size()); });
+			return;
+		}
+		target = Make(Bound(finalize.input), finalize.result,
+		              [&](vector<vibespatial::WkbSlice> &members) { state.List(members); });
+	}
+	//! Groups that are too small for a device by themselves are united many at once. The type of the input differs between versions of
+	//! DuckDB.
+	template <class INPUT>
+	static void FinalizeTogether(Vector &states, INPUT &input, Vector &result, idx_t count, idx_t offset) {
+		// A query without groups has one state
+		const bool many = states.GetVectorType() == VectorType::FLAT_VECTOR;
+		const UnitedGroups united(Bound(input),
+		                          many ? FlatVector::GetData<MemberList *>(states)
+		                               : ConstantVector::GetData<MemberList *>(states),
+		                          many ? count : 1, many ? offset : 0);
+		struct Current {
+			explicit Current(const UnitedGroups &united) {
+				UnitedGroups::current = &united;
 			}
-		});
+			~Current() {
+				UnitedGroups::current = nullptr;
+			}
+		} current(united);
+		AggregateFunction::StateFinalize<MemberList, string_t, GeometryAggregate>(states, input, result, count, offset);
 	}
 
 	// A segment tree would copy the rows of a frame for every row; here they are kept once for the whole partition
@@ -322,6 +420,9 @@ struct GeometryAggregate {
 		function.SetBindCallback(AggregateBind<BindAggregate>);
 		function.SetWindowInitCallback(InitWindow);
 		function.SetWindowCallback(Window);
+		if (MAKE == MakeUnion) {
+			function.SetStateFinalizeCallback(FinalizeTogether);
+		}
 		return function;
 	}
 
@@ -342,11 +443,6 @@ private:
 
 string_t MakeCollection(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
 	return EmitCollection(result, scratch.members);
-}
-
-string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
-	scratch.overlay.Begin();
-	return scratch.overlay.Unite(scratch.members, result);
 }
 
 //! Pair by pair, from the smallest on, so that neither the order of the rows matters nor how they are written: polygons may have

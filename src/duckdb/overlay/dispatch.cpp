@@ -2,14 +2,15 @@
 
 #include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
-#include "engine/overlay/tuning.hpp"
+#include "duckdb/support/task_parallel.hpp"
+
+#include <algorithm>
 
 namespace duckdb {
 
 using vibespatial::GpuMemoryError;
 using vibespatial::Operation;
 using vibespatial::OperationInfo;
-namespace overlay_tuning = vibespatial::overlay_tuning;
 
 static constexpr const char *OPERATOR = "ST_UNION_AGG";
 
@@ -25,6 +26,12 @@ OverlayDispatch::~OverlayDispatch() {
 
 void OverlayDispatch::RequestKernels(ClientContext &context) {
 	OperatorDispatch::RequestKernels(context, vibespatial::KernelNeeds(Operation::UNION_AGG), OPERATOR);
+}
+
+bool OverlayDispatch::WouldTake(ClientContext &context, size_t vertices) {
+	const auto mode = GetExecutionMode(context);
+	return mode != vibespatial::ExecutionMode::CPU &&
+	       vibespatial::Decide(mode, Operation::UNION_AGG, vertices, GetGpuMinRows(context)).IsGpu();
 }
 
 bool OverlayDispatch::Takes(size_t vertices) {
@@ -79,6 +86,26 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 	return true;
 }
 
+std::vector<vibespatial::CountedVector<uint8_t>> OverlayDispatch::Unite(vibespatial::GroupedUnion &groups) {
+	std::vector<vibespatial::CountedVector<uint8_t>> made;
+	const auto count = groups.Groups();
+	if (!Takes(groups.Vertices())) {
+		return made;
+	}
+	TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { made = groups.Run(*this, parallel); });
+	const auto left = std::count_if(made.begin(), made.end(), [](const auto &wkb) { return wkb.empty(); });
+	if (count > 1) {
+		dispatch->AddNote(to_string(count) + " groups at once");
+	}
+	if (left > 0) {
+		dispatch->AddNote(to_string(left) + " of " + to_string(count) + " groups left to the CPU");
+	}
+	// The note tells of them
+	parts_left = 0;
+	dispatch->AddRowsOnCpu(vertices_left);
+	return made;
+}
+
 string OverlayDispatch::DescribePlan(ClientContext &context) {
 	// The vertices of a group are known when it is united
 	auto decision = vibespatial::Decide(GetExecutionMode(context), Operation::UNION_AGG, OperationInfo::NEVER - 1,
@@ -86,13 +113,12 @@ string OverlayDispatch::DescribePlan(ClientContext &context) {
 	if (!decision.IsGpu()) {
 		return decision.Describe();
 	}
-	auto least = uint64_t(overlay_tuning::LEAST_VERTICES);
-	if (GetExecutionMode(context) == vibespatial::ExecutionMode::AUTO) {
-		const auto min_rows = GetGpuMinRows(context);
-		least = MaxValue(least, min_rows < 0 ? InfoOf(Operation::UNION_AGG).gpu_from_rows : uint64_t(min_rows));
+	if (GetExecutionMode(context) == vibespatial::ExecutionMode::GPU) {
+		return "gpu (groups of two or more polygons)";
 	}
-	return "gpu (groups of at least " + to_string(overlay_tuning::LEAST_POLYGONS) + " polygons and " +
-	       to_string(least) + " vertices)";
+	const auto min_rows = GetGpuMinRows(context);
+	const auto least = min_rows < 0 ? InfoOf(Operation::UNION_AGG).gpu_from_rows : uint64_t(min_rows);
+	return "gpu (polygons of " + to_string(least) + " vertices, of one group or many)";
 }
 
 void OverlayDispatch::Fail(const std::exception &error, bool for_memory) {

@@ -7,6 +7,7 @@
 
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "engine/gpu/interface/overlay.hpp"
+#include "engine/overlay/grouped_union.hpp"
 
 namespace duckdb {
 
@@ -20,10 +21,15 @@ public:
 	//! What a union may need, while its query is planned; never waits
 	static void RequestKernels(ClientContext &context);
 
+	//! Whether Takes() would say so now; never waits, and leaves no event
+	static bool WouldTake(ClientContext &context, size_t vertices);
 	//! Mode gpu waits for the device
 	bool Takes(size_t vertices) override;
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
 	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) override;
+
+	//! Many groups at once (GroupedUnion::Run); nothing is made where the device does not take them
+	std::vector<vibespatial::CountedVector<uint8_t>> Unite(vibespatial::GroupedUnion &groups);
 
 	//! The event of the union tells of it
 	bool IsLogged() const {

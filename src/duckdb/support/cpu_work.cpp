@@ -96,7 +96,10 @@ CpuFunction CpuFunction::Scalar(const string &name) {
 CpuFunction CpuFunction::Aggregate(const string &name) {
 	auto lower = StringUtil::Lower(name);
 	const bool unites = StringUtil::EndsWith(lower, "union_agg");
-	return CpuFunction {"AGGREGATE", name, unites ? SmallUnions() : name + " has no GPU variant", unites};
+	return CpuFunction {"AGGREGATE", name,
+	                    unites ? "the GPU unites groups of two or more polygons, if all of them are valid"
+	                           : name + " has no GPU variant",
+	                    unites};
 }
 
 bool CpuWork::IsLogged(ClientContext &context) {

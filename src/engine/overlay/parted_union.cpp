@@ -13,10 +13,13 @@ using namespace overlay_tuning;
 using vibe::Vec2;
 using Kind = OverlayChain::Kind;
 
+bool PartedUnion::IsLarge(const OverlayInput &input) {
+	return input.vertex_count >= LEAST_VERTICES && input.polygons >= LEAST_POLYGONS;
+}
+
 bool PartedUnion::IsFor(const OverlayInput &input, const OverlayArrangement &arrangement, const OverlayRule &rule) {
 	return rule.op == OverlayOp::UNION && !arrangement.net.odd[Overlay::LEFT] && rule.least == 1 &&
-	       input.HasNothing(Overlay::RIGHT) && input.vertex_count >= LEAST_VERTICES &&
-	       input.polygons >= LEAST_POLYGONS &&
+	       input.HasNothing(Overlay::RIGHT) && IsLarge(input) &&
 	       std::all_of(input.chains.begin(), input.chains.end(),
 	                   [](const OverlayChain &chain) { return chain.kind == Kind::SHELL || chain.kind == Kind::HOLE; });
 }

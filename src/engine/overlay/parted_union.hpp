@@ -22,6 +22,8 @@ public:
 	      chains(input.chains) {
 	}
 
+	//! Whether a union is divided into parts
+	static bool IsLarge(const OverlayInput &input);
 	//! Whether an overlay is a union of enough polygons, and of nothing else
 	static bool IsFor(const OverlayInput &input, const OverlayArrangement &arrangement, const OverlayRule &rule);
 

@@ -1,7 +1,7 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
 // VIBESPATIAL_TEST_RINGS is how many rings are united (40,000): fewer for the tools that watch every access.
-#include "overlay_parts.hpp"
 #include "device_engine.hpp"
+#include "union_groups.hpp"
 
 #include "engine/overlay/overlay.hpp"
 #include "geometry/wkb.hpp"
@@ -58,6 +58,9 @@ private:
 		void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) override {
 			own->Finish(std::move(others), whole, united);
 			state = united.state;
+		}
+		void FinishParts(UnitedNet &united) override {
+			own->FinishParts(united);
 		}
 
 	private:
@@ -166,4 +169,16 @@ TEST_CASE("A union with a device is the CPU's", "[device]") {
 		}
 		CHECK(wkb[0] == wkb[1]);
 	}
+}
+
+TEST_CASE("The device unites many groups at once as the CPU does", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	// About 13 rings a group
+	const auto groups = Groups(size_t(std::max(WantedRings() / 13, 10)));
+	EngineDevice device(*engine);
+	CHECK(RequireSame(groups, device) == 0);
+	CHECK(device.calls == 1);
 }

@@ -57,6 +57,8 @@ struct UnitedNet {
 	//! In the order of their first vertices
 	PagesVector<vibe::Vec2> vertices;
 	std::vector<vibe::UnitedRing> rings;
+	//! Of GpuUnion::FinishParts(): how far each part came, WHOLE or RINGS. `rings` are sorted by part, and `edges` have theirs.
+	std::vector<State> parts;
 };
 
 //! A union on a device (GpuEngine::BeginUnion). The caller takes the steps in this order and does between them what the device
@@ -71,6 +73,8 @@ public:
 	virtual std::vector<uint8_t> UniteParts() = 0;
 	//! `others`: the boundaries of the parts that the device could not do. `whole`: also unites the parts.
 	virtual void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) = 0;
+	//! Instead of Finish(), where each part is a union by itself. Parts that UniteParts() could not do have nothing.
+	virtual void FinishParts(UnitedNet &united) = 0;
 
 	//! Of the steps so far
 	GpuTimes times;

@@ -185,6 +185,10 @@ bool Any(const std::vector<uint8_t> &flags) {
 
 } // namespace
 
+bool GpuOverlay::HasFailed() {
+	return Any(GetBytes(failed));
+}
+
 GpuOverlay::GpuOverlay(std::unique_ptr<Machine> own_p, const OverlayNet &net, Parallel &parallel, uint32_t most_entries)
     : own(std::move(own_p)), machine(*own), net(net), parallel(parallel), most_entries(most_entries) {
 	const auto begin = Clock::now();
@@ -229,7 +233,7 @@ void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &unite
 		const auto reduced = boundary;
 		Join(others);
 		Unite(true);
-		if (Any(GetBytes(failed))) {
+		if (HasFailed()) {
 			boundary = reduced;
 			whole_is_left = true;
 		} else {
@@ -252,6 +256,50 @@ void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &unite
 		Fetch(under, united.under);
 	}
 	times.from_device_ms += machine.EndStep(begin);
+	machine.AddBytes(times);
+}
+
+//! Parts whose edges meet in twos become rings. The others, and all where the device is at a loss, stay edges.
+void GpuOverlay::FinishParts(UnitedNet &united) {
+	const auto begin = Clock::now();
+	const auto all = boundary;
+	Array<NetEdge> marked_edges;
+	std::vector<uint8_t> marked(parts.count, 1);
+	failed = machine.NewZeros<u8>(parts.count);
+	if (SortBoundary()) {
+		const auto count = static_cast<u32>(boundary.count);
+		links = Link(boundary);
+		std::fill(marked.begin(), marked.end(), 0);
+		if (links.any_crowded) {
+			auto crowded = machine.NewZeros<u8>(parts.count);
+			machine.Launch(RINGS, "crowded_parts", count, boundary.at, links.crowded.at, count, crowded.at);
+			auto counts = machine.New<i32>(uint64_t(count) + 1);
+			machine.Launch(RINGS, "count_unmarked", counts.count, boundary.at, count, crowded.at, counts.at);
+			const auto positions = Positions(counts);
+			auto open = machine.New<NetEdge>(Total(positions));
+			marked_edges = machine.New<NetEdge>(count - open.count);
+			machine.Launch(RINGS, "split_marked", count, boundary.at, count, crowded.at, positions.at, marked_edges.at,
+			               open.at);
+			marked = GetBytes(crowded);
+			boundary = open;
+			links = Link(boundary);
+		}
+		if (boundary.count > 0 && !TraceRings()) {
+			std::fill(marked.begin(), marked.end(), 1);
+		}
+	}
+	const bool traced = std::count(marked.begin(), marked.end(), 0) > 0;
+	times.kernel_ms += machine.EndStep(begin);
+	const auto fetch = Clock::now();
+	if (traced) {
+		Fetch(vertices, united.vertices);
+		Fetch(rings, united.rings);
+	}
+	Fetch(traced ? marked_edges : all, united.edges);
+	for (auto flag : marked) {
+		united.parts.push_back(flag ? UnitedNet::State::WHOLE : UnitedNet::State::RINGS);
+	}
+	times.from_device_ms += machine.EndStep(fetch);
 	machine.AddBytes(times);
 }
 
@@ -490,7 +538,7 @@ GpuOverlay::Array<NetHop> GpuOverlay::Leaders(const Links &found) {
 	return Double(hops, "least_hops");
 }
 
-//! As EdgeBefore does; false where too many start in a point
+//! As EdgeBefore does
 bool GpuOverlay::SortBoundary() {
 	const auto count = static_cast<u32>(boundary.count);
 	auto keys = machine.New<u64>(count);
@@ -499,9 +547,17 @@ bool GpuOverlay::SortBoundary() {
 	Sort(keys, ids, 64);
 	machine.Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
 	Sort(keys, ids, 64);
+	if (parts.count > 1) {
+		int bits = 1;
+		while (parts.count >> bits != 0) {
+			bits++;
+		}
+		machine.Launch(RINGS, "part_keys", count, boundary.at, ids.at, count, keys.at);
+		Sort(keys, ids, bits);
+	}
 	auto sorted = machine.New<NetEdge>(count);
 	machine.Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
-	if (GetBytes(failed)[0] != 0) {
+	if (HasFailed()) {
 		return false;
 	}
 	boundary = sorted;
@@ -513,7 +569,7 @@ UnitedNet::State GpuOverlay::LinkCrowded() {
 	const auto count = static_cast<u32>(boundary.count);
 	machine.Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count,
 	               links.crowded.at, links.to.at, failed.at);
-	if (GetBytes(failed)[0] != 0) {
+	if (HasFailed()) {
 		return UnitedNet::State::WHOLE;
 	}
 	edges = boundary;
@@ -521,7 +577,7 @@ UnitedNet::State GpuOverlay::LinkCrowded() {
 	under = machine.New<u32>(count);
 	machine.Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at,
 	               links.crowded.at, under.at, failed.at);
-	return GetBytes(failed)[0] == 0 ? UnitedNet::State::LINKED : UnitedNet::State::WHOLE;
+	return !HasFailed() ? UnitedNet::State::LINKED : UnitedNet::State::WHOLE;
 }
 
 UnitedNet::State GpuOverlay::BuildRings() {
@@ -532,6 +588,10 @@ UnitedNet::State GpuOverlay::BuildRings() {
 	if (links.any_crowded) {
 		return LinkCrowded();
 	}
+	return TraceRings() ? UnitedNet::State::RINGS : UnitedNet::State::WHOLE;
+}
+
+bool GpuOverlay::TraceRings() {
 	const auto count = static_cast<u32>(boundary.count);
 	const auto least = Leaders(links);
 	auto far = machine.New<NetHop>(count);
@@ -548,13 +608,13 @@ UnitedNet::State GpuOverlay::BuildRings() {
 	               vertex_at.at, vertices.at, rings.at, holes.at);
 	machine.Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
 	if (machine.Value(holes.at) == 0) {
-		return UnitedNet::State::RINGS;
+		return true;
 	}
 	edges = boundary;
 	const auto strips = FillStrips(0);
 	machine.Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at,
 	               rings.at, static_cast<u32>(rings.count), failed.at);
-	return GetBytes(failed)[0] == 0 ? UnitedNet::State::RINGS : UnitedNet::State::WHOLE;
+	return !HasFailed();
 }
 
 } // namespace vibespatial

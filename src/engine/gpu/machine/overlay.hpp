@@ -28,6 +28,7 @@ public:
 	std::vector<uint8_t> FindDoubtful(size_t polygons) override;
 	std::vector<uint8_t> UniteParts() override;
 	void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) override;
+	void FinishParts(UnitedNet &united) override;
 
 private:
 	template <class T>
@@ -55,6 +56,7 @@ private:
 	void Sort(Array<vibe::u64> &keys, Array<vibe::i32> &values, int bits);
 	void PutParts(const std::vector<vibe::NetPart> &layout);
 	std::vector<uint8_t> GetBytes(const Array<vibe::u8> &bytes);
+	bool HasFailed();
 
 	void Upload();
 	//! All boundaries, and these edges, into one part
@@ -72,8 +74,11 @@ private:
 	Links Link(const Array<vibe::NetEdge> &ends);
 	Array<vibe::NetHop> Double(Array<vibe::NetHop> hops, const char *entry_point);
 	Array<vibe::NetHop> Leaders(const Links &found);
+	//! By part, too; false where too many edges start in a point
 	bool SortBoundary();
 	UnitedNet::State BuildRings();
+	//! The rings of a boundary in which no more than two edges meet anywhere; false where the device cannot tell which hole is whose
+	bool TraceRings();
 	UnitedNet::State LinkCrowded();
 	template <class VECTOR, class T>
 	void Fetch(const Array<T> &array, VECTOR &out);

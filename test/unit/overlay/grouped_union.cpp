@@ -1,0 +1,137 @@
+// Many unions at once with the kernels of a device, run on the host: each is that of the CPU, bit by bit.
+#include "host_machine.hpp"
+
+#include "catch.hpp"
+
+#include "engine/gpu/machine/overlay.hpp"
+#include "engine/overlay/tuning.hpp"
+#include "geometry/error.hpp"
+#include "union_groups.hpp"
+
+using namespace overlay_test; // NOLINT: a test
+
+namespace {
+
+class HostDevice : public OverlayDevice {
+public:
+	bool Takes(size_t) override {
+		return true;
+	}
+	bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
+		Watched on_host(std::make_unique<host_cuda::Machine>(backwards), net, parallel, most_entries);
+		steps(on_host);
+		rings = on_host.rings_made;
+		edges = on_host.edges_made;
+		return !fails;
+	}
+	uint32_t most_entries = GpuOverlay::MOST_ENTRIES;
+	bool backwards = false, fails = false;
+	//! Parts that came back as rings, and as edges
+	size_t rings = 0, edges = 0;
+
+private:
+	class Watched : public GpuOverlay {
+	public:
+		using GpuOverlay::GpuOverlay;
+		void FinishParts(UnitedNet &united) override {
+			GpuOverlay::FinishParts(united);
+			rings_made = size_t(std::count(united.parts.begin(), united.parts.end(), UnitedNet::State::RINGS));
+			edges_made = united.parts.size() - rings_made;
+		}
+		size_t rings_made = 0, edges_made = 0;
+	};
+};
+
+} // namespace
+
+TEST_CASE("many unions at once are those of the CPU", "[overlay]") {
+	const auto groups = Groups(400);
+	for (bool backwards : {false, true}) {
+		HostDevice device;
+		device.backwards = backwards;
+		CHECK(RequireSame(groups, device) == 0);
+		CHECK(device.rings > 150);
+		CHECK(device.edges > 80);
+	}
+	HostDevice one;
+	CHECK(RequireSame({groups[3]}, one) == 0);
+	HostDevice none;
+	CHECK(RequireSame({}, none) == 0);
+}
+
+TEST_CASE("many unions at once: coordinates near one another, large and small", "[overlay]") {
+	std::mt19937 random(12);
+	std::vector<Members> groups;
+	for (double magnitude : {1.0, 1e6, 1e100, 1e-100}) {
+		for (int i = 0; i < 40; i++) {
+			Members members;
+			for (int k = 0; k < 6; k++) {
+				auto ring = Star(random, k % 3, k % 2, 2, 12, false);
+				for (auto &p : ring) {
+					p = Vec2 {Shaken(random, p.x * magnitude), Shaken(random, p.y * magnitude)};
+				}
+				members.push_back(Polygon({ring}));
+			}
+			groups.push_back(members);
+		}
+	}
+	HostDevice device;
+	CHECK(RequireSame(groups, device) < 8);
+}
+
+TEST_CASE("many unions at once: what is left to the CPU", "[overlay]") {
+	auto groups = Groups(50);
+	HostDevice fails;
+	fails.fails = true;
+	CHECK(RequireSame(groups, fails) == groups.size());
+	HostDevice crowded;
+	crowded.most_entries = 3;
+	CHECK(RequireSame(groups, crowded) > 10);
+	// Invalid polygons are mended first
+	groups[7].push_back(Polygon({{{0, 0}, {4, 4}, {4, 0}, {0, 4}}}));
+	groups[8].push_back(Polygon({Box(0, 0, 4, 4), Box(9, 9, 10, 10)}));
+	// Nothing is left of polygons without an area
+	groups[9] = {Polygon({{{0, 0}, {4, 4}, {2, 2}}}), Polygon({{{0, 0}, {4, 0}, {2, 0}}})};
+	HostDevice device;
+	CHECK(RequireSame(groups, device) == 3);
+	// A fan of wedges in one point, too many for a thread to sort
+	Members fan;
+	for (int i = 0; i < 1100; i++) {
+		fan.push_back(Polygon({{{0, 0}, {900, i + 0.25}, {900, i + 0.75}}}));
+	}
+	HostDevice sorts;
+	CHECK(RequireSame({fan, groups[0], groups[1]}, sorts) == 0);
+	CHECK(sorts.edges == 3);
+}
+
+TEST_CASE("many unions at once: what is not for it", "[overlay]") {
+	GroupedUnion grouped;
+	const auto add = [&](const Members &members) {
+		const auto slices = Slices(members);
+		return grouped.Add(slices.data(), slices.size());
+	};
+	const auto square = Polygon({Box(0, 0, 1, 1)});
+	GeometryBatch batch;
+	batch.BeginRow(GeometryType::POINT, 0);
+	batch.BeginNode(GeometryType::POINT, 0);
+	batch.BeginPart(vibe::FAMILY_POINT);
+	batch.AddVertex(1, 2, 0, 0);
+	batch.EndRow();
+	CHECK(!add({}));
+	CHECK(!add({square}));
+	CHECK(!add({square, WriteWkb(batch, 0)}));
+	CHECK_THROWS_AS(add({square, square.substr(0, 20)}), GeometryError);
+	CHECK(grouped.Groups() == 0);
+	// In parts
+	std::mt19937 random(13);
+	Members many;
+	for (size_t i = 0; i < overlay_tuning::LEAST_POLYGONS; i++) {
+		many.push_back(Polygon({Star(random, double(i), 0, 2, int(overlay_tuning::LEAST_VERTICES / 64), false)}));
+	}
+	CHECK(!add(many));
+	many.pop_back();
+	CHECK(add(many));
+	CHECK(add({square, square}));
+	CHECK(grouped.Groups() == 2);
+	CHECK(grouped.Vertices() == 63 * overlay_tuning::LEAST_VERTICES / 64 + 8);
+}
