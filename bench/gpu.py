@@ -61,6 +61,7 @@ SHAPES = {
                "(SELECT r.id AS g, count(*) AS n FROM {left} l JOIN {right} r ON {on} GROUP BY r.id) s",
     "pairs": "SELECT count(*), sum((l.id * 31 + r.id) % 1000003) FROM {left} l JOIN {right} r ON {on}",
     "union": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left}) s",
+    "groups": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left} GROUP BY id // {on}) s",
     "left": "SELECT count(*), count(r.id) FROM {left} l LEFT JOIN {right} r ON {on}",
     "semi": "SELECT count(*), sum(l.id) FROM {left} l SEMI JOIN {right} r ON {on}",
     "anti": "SELECT count(*), sum(l.id) FROM {left} l ANTI JOIN {right} r ON {on}",
@@ -88,12 +89,12 @@ class Case:
     @property
     def name(self):
         if not self.right:
-            return f"{self.left} to one, ST_Union_Agg"
+            return f"{self.left} " + (f"in groups of {self.function}" if self.shape == "groups" else "to one") + ", ST_Union_Agg"
         return f"{self.left} x {self.right}, {self.function.replace('(l.geom, r.geom, ', '(')}, {self.shape}"
 
     @property
     def sql(self):
-        on = self.function if "(" in self.function else f"{self.function}(l.geom, r.geom)"
+        on = self.function if "(" in self.function or self.shape == "groups" else f"{self.function}(l.geom, r.geom)"
         return SHAPES[self.shape].format(left=self.left, right=self.right, on=on)
 
 
@@ -120,6 +121,9 @@ def cases(points):
     yield Case(some, "provinces", "ST_Within", "count", 1_651_410, True, {"spatial": 500})
     for name, bar in (("counties", None), (table(100_000, "circles"), {"cpu": 3}), (table(100_000, "dense"), {"cpu": 3})):
         yield Case(name, "", "", "union", None, False, bar)
+    # As many as a country or a state has, and groups of a few
+    for name, size in (("provinces", 20), ("counties", 60), (table(MILLION, "dense"), 10)):
+        yield Case(name, "", str(size), "groups", None, False, {"cpu": 3})
 
 
 def layer_cases():
@@ -668,7 +672,7 @@ def measure(run):
             engine.stop()
             continue
         for kind, case, entry in sorted(work, key=lambda item: "spatial" in (item[1].bar or {})):
-            wanted = case.spatial if name == "spatial" else case.shape not in ("pairs", "union")
+            wanted = case.spatial if name == "spatial" else case.shape not in ("pairs", "union", "groups")
             if wanted and not (kind == "sweep" and case.shape == "pairs"):
                 run.peer(engine, entry, case, name)
                 run.say(f"{case.name}: {name} " + (f"{entry['warm'][name]:.4f}" if name in entry["warm"] else entry["failed"][name]))
