@@ -27,7 +27,7 @@ from common import (ENGINES, EXTENSION, FILES, OURS, Engine, cell, circles, draw
                     real_table, shared_data, spatial_path, timed_again)
 
 SIZES = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 50_000_000]
-POINT_TABLES = ("cities", "points", "million")
+POINT_TABLES = ("cities", "points", "million", "coast")
 
 # One row of integers that no engine can find without the pairs it speaks of; L, R and ON are filled in, l and r are the aliases.
 SHAPES = {
@@ -81,6 +81,12 @@ def cases():
     yield Case("cities", "cities", "ids", near.format("0.01"), "right", "dwithin", 0.01)
     yield Case("million", "cities", "count", near.format("0.02"), "right", "dwithin", 0.02)
     yield Case("cities", "rivers", "count", near.format("0.01"), "right", "dwithin", 0.01, quick=True)
+    # What nearness costs beside containment: points everywhere, and twice as many along the shores
+    for points in ("points", "coast"):
+        yield Case(points, "provinces", "count", near.format("0.001"), "right", "dwithin", 0.001)
+        yield Case(points, "rivers", "count", near.format("0.001"), "right", "dwithin", 0.001)
+        yield Case(points, "rivers", "count", *intersects)
+    yield Case("coast", "provinces", "count", *within)
     yield Case("cities", "cities", "count", near.format("l.d"), "right", "dwithin", "d", quick=True)
     yield Case("cities", "cities", "count", "ST_Distance(l.geom, r.geom) <= 0.01", "right", "dwithin", 0.01)
     for shape in ("semi", "anti", "exists", "not exists", "equal"):
@@ -103,10 +109,29 @@ def write_tables(folder, count):
             write(name, f"SELECT id, {extra}, * EXCLUDE (id) FROM ({real_table(name, data / file)})")
         for name, rows in (("points", count), ("million", min(count, 1_000_000))):
             write_points(duck, folder, name, rows)
+        if FILES["shores"] not in missing:
+            x, y = near_shores(duck, data / FILES["shores"], 2 * count)
+            coast = pyarrow.table({"id": pyarrow.array(range(len(x))), "x": x, "y": y})
+            duck.register("coast", coast)
+            write("coast", f"SELECT id, {extra}, x, y FROM coast")
         buffers = pyarrow.table({"id": pyarrow.array(range(100_000)), "geom": circles(numpy.random.default_rng(42), 100_000)})
         duck.register("buffers", buffers)
         write("buffers", f"SELECT id, {extra}, geom FROM buffers")
-    return {name: file for name, file in FILES.items() if file in missing}
+    return {name: file for name, file in {**FILES, "coast": FILES["shores"]}.items() if file in missing}
+
+
+def near_shores(duck, path, count):
+    """Points no farther than 0.001 from the edges of shores, in x and in y."""
+    import shapely
+
+    shores = shapely.from_wkb([bytes(row[0]) for row in duck.execute(f"SELECT geom FROM '{path}'").fetchall()])
+    vertices, shore = shapely.get_coordinates(shores, return_index=True)
+    random = numpy.random.default_rng(1)
+    edge = random.integers(0, len(vertices) - 1, count)
+    # From the last vertex of a ring there is no edge
+    along = numpy.where(shore[edge] == shore[edge + 1], random.random(count), 0)[:, None]
+    places = vertices[edge] + (vertices[edge + 1] - vertices[edge]) * along + random.uniform(-0.001, 0.001, (count, 2))
+    return places[:, 0], places[:, 1]
 
 
 def write_points(duck, folder, name, count):
