@@ -1,6 +1,5 @@
 #include "engine/join/probe.hpp"
 
-#include "engine/join/tuning.hpp"
 #include "engine/measure/distance.hpp"
 #include "engine/relate/prepared.hpp"
 #include "engine/shape/part_boxes.hpp"
@@ -222,7 +221,7 @@ void JoinProbe::LocateRun() {
 		counts.candidates += lookup.tests - tests;
 		counts.exact_tests += lookup.tests - tests;
 		work += (lookup.nanoseconds - nanoseconds) / 8;
-		if (work >= WORK_PER_POLL) {
+		if (work >= work_per_poll) {
 			work = 0;
 			poll();
 		}
@@ -263,7 +262,7 @@ bool JoinProbe::NextRow() {
 		LocateRun();
 		return true;
 	}
-	if (work >= WORK_PER_POLL) {
+	if (work >= work_per_poll) {
 		work = 0;
 		poll();
 	}
@@ -546,7 +545,7 @@ bool JoinProbe::MatchesRelate(uint32_t build_row) {
 }
 
 bool JoinProbe::Matches(uint32_t build_row) {
-	if (work >= WORK_PER_POLL) {
+	if (work >= work_per_poll) {
 		work = 0;
 		poll();
 	}

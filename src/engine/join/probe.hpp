@@ -8,6 +8,7 @@
 
 #include "engine/index/point_locator.hpp"
 #include "engine/join/index.hpp"
+#include "engine/join/tuning.hpp"
 #include "engine/relate/relate.hpp"
 #include "geometry/geometry_batch.hpp"
 
@@ -56,6 +57,17 @@ public:
 	}
 	//! The next pairs, those of a probe row together, ordered by build row where SetOrdered(). 0 at the end of the tile.
 	size_t Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
+	//! How many candidates the row at hand has, and how many of them were looked at
+	size_t Candidates() const {
+		return candidates.size();
+	}
+	size_t CandidatesSeen() const {
+		return candidate;
+	}
+	//! Polls after so many units of work, about as many as 8 nanoseconds
+	void SetWorkPerPoll(uint64_t value) {
+		work_per_poll = value;
+	}
 
 	JoinCounts counts;
 
@@ -136,6 +148,7 @@ private:
 	RelateScratch scratch;
 	//! Units of work since the last poll
 	uint64_t work = 0;
+	uint64_t work_per_poll = join_tuning::WORK_PER_POLL;
 };
 
 } // namespace vibespatial

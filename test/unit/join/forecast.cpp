@@ -140,26 +140,80 @@ TEST_CASE("forecast: more work takes longer, and more threads less", "[join]") {
 	CHECK(Shortest(host, *index, many.Input(), input).cpu_ms > 4 * heavy.cpu_ms);
 }
 
+namespace {
+
+//! A host of one thread, with a clock that counts the work: that of a row before its polls, and what a poll stands for
+struct CountingHost : Host {
+	CountingHost() : Host(1) {
+	}
+	void Poll() override {
+		now += 0.02;
+	}
+	void Run(const std::function<void(Parallel &)> &work) override {
+		Serial serial;
+		work(serial);
+	}
+	std::function<double()> Clock() {
+		return [this] { return now += 0.001; };
+	}
+
+	double now = 0;
+};
+
+} // namespace
+
 TEST_CASE("forecast: one huge row says nothing about the others", "[join]") {
-	Rows build, small, mixed;
+	Rows build, small, mixed, huge;
 	for (size_t i = 0; i < 20000; i++) {
 		build.AddText(Square(2 * i, 1));
 	}
 	for (size_t i = 0; i < 320; i++) {
 		small.AddText(Square(2 * i, 1));
 		mixed.AddText(Square(2 * i, i == 2 ? 40000 : 1)); // the first of the sample
+		huge.AddText(Square(2 * i, 39000));
 	}
-	Host host(1);
 	auto index = IndexOf(build);
-	ForecastInput input;
-	input.probe_rows = 320;
-	const double without = Shortest(host, *index, small.Input(), input).cpu_ms;
-	// On a loaded machine the huge row may take all the time that a sample has
-	double with = Shortest(host, *index, mixed.Input(), input).cpu_ms;
-	for (int i = 0; i < 50 && !(with < 3 * without); i++) {
-		with = std::min(with, Shortest(host, *index, mixed.Input(), input).cpu_ms);
+	const auto forecast = [&](Rows &rows, CountingHost &host) {
+		ForecastInput input;
+		input.probe_rows = 320;
+		input.now_ms = host.Clock();
+		Forecast result;
+		REQUIRE(ForecastJoin(host, *index, rows.Input(), input, result));
+		return result.cpu_ms;
+	};
+	CountingHost first, second, third;
+	const double without = forecast(small, first);
+	CHECK(forecast(mixed, second) == Approx(without));
+	CHECK(second.now < 2 * join_tuning::FORECAST_MS);
+	// Where all are huge, some have their parts of the time, and all candidates count: a poll for 60 of 20000
+	const double all = forecast(huge, third);
+	CHECK(third.now < 2 * join_tuning::FORECAST_MS);
+	CHECK(all / 320 > 3);
+	CHECK(all / 320 < 15);
+}
+
+TEST_CASE("forecast: a row of many vertices is looked at last", "[join]") {
+	Rows build, rows;
+	for (size_t i = 0; i < 100; i++) {
+		build.AddText(Square(2 * i, 1));
 	}
-	CHECK(with < 3 * without);
+	std::string wave = "LINESTRING (";
+	for (int i = 0; i < 20000; i++) {
+		wave += std::to_string(i % 300) + " " + std::to_string(i % 7 + 10) + ", ";
+	}
+	wave += "0 0)";
+	for (size_t i = 0; i < 64; i++) {
+		rows.AddText(i == 0 ? wave : Square(2 * i, 1));
+	}
+	auto index = IndexOf(build);
+	CountingHost host;
+	ForecastInput input;
+	input.probe_rows = 64;
+	input.now_ms = host.Clock();
+	Forecast result;
+	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, result));
+	// One step of the clock a row; the wave is among those that are dropped
+	CHECK(result.cpu_ms == Approx(64 * 0.001));
 }
 
 TEST_CASE("forecast: none for invalid rows, no rows and large build sides", "[join]") {

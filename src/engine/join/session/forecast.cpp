@@ -11,45 +11,134 @@ namespace vibespatial {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = std::function<double()>;
 
-double MillisecondsSince(Clock::time_point begin) {
-	return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+double SteadyMilliseconds() {
+	return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-//! How long each row of a sample took; negative for those that there was no time for. None where one is invalid.
-std::vector<double> JoinSample(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, bool first_only) {
-	constexpr size_t AT_ONCE = 256, ROWS_PER_STEP = 4;
-	const size_t samples = std::min(join_tuning::FORECAST_ROWS, first_rows.count);
-	std::vector<double> spent(samples, -1);
+//! Some of the first rows, from small to large: so a huge one keeps no time from the others
+std::vector<size_t> SampleRows(const JoinRow *rows, size_t count) {
+	const size_t samples = std::min(join_tuning::FORECAST_ROWS, count);
+	std::vector<size_t> sample(samples);
+	for (size_t i = 0; i < samples; i++) {
+		// In the middle of its share: tables are often sorted, with the largest row first
+		sample[i] = (2 * i + 1) * count / (2 * samples);
+	}
+	std::stable_sort(sample.begin(), sample.end(), [&](size_t l, size_t r) { return rows[l].size < rows[r].size; });
+	return sample;
+}
+
+//! Whether there is time for sample number i
+bool HasTime(size_t i, double spent) {
+	return i < join_tuning::FORECAST_LEAST_ROWS || spent <= join_tuning::FORECAST_MS;
+}
+
+//! Rows that there was no time for, which are the largest, as many times as long as their bytes are more
+void FillUnseen(std::vector<double> &spent, const std::vector<size_t> &sample, const JoinRow *rows) {
+	double seen_ms = 0, seen_bytes = 0;
+	for (size_t i = 0; i < spent.size(); i++) {
+		if (spent[i] >= 0) {
+			seen_ms += spent[i];
+			seen_bytes += std::max(1.0, double(rows[sample[i]].size));
+		}
+	}
+	for (size_t i = 0; i < spent.size(); i++) {
+		if (spent[i] < 0) {
+			spent[i] = seen_ms / seen_bytes * std::max(1.0, double(rows[sample[i]].size));
+		}
+	}
+}
+
+//! How long a row takes, or would take
+class RowTimer {
+public:
+	RowTimer(JoinHost &host, JoinIndex &index, bool first_only, const Clock &now_p)
+	    : now(now_p), probe(index, [this, &host] {
+		      host.Poll();
+		      Look();
+	      }) {
+		probe.SetFirstOnly(first_only);
+		probe.SetWorkPerPoll(join_tuning::FORECAST_WORK_PER_POLL);
+	}
+
+	//! Throws GeometryError
+	double Run(const JoinRow *row, const double *limit) {
+		constexpr size_t AT_ONCE = 256;
+		uint32_t probe_rows[AT_ONCE], build_rows[AT_ONCE];
+		begin = now();
+		found = -1;
+		try {
+			probe.Begin(row, 1, limit, nullptr);
+			while (probe.Next(probe_rows, build_rows, AT_ONCE) > 0) {
+			}
+		} catch (const Cut &) {
+			const auto seen = double(probe.CandidatesSeen() - found_seen);
+			const auto left = double(probe.Candidates() - probe.CandidatesSeen());
+			const double end = now();
+			return end - begin + (end - found) * left / seen;
+		}
+		return now() - begin;
+	}
+
+private:
+	//! The row has had its part of the time
+	struct Cut {};
+
+	//! Candidates are found before the first of them is looked at
+	void Look() {
+		if (probe.Candidates() == 0) {
+			return;
+		}
+		if (found < 0) {
+			found = now();
+			found_seen = probe.CandidatesSeen();
+			return;
+		}
+		constexpr double ROW_MS = join_tuning::FORECAST_MS / join_tuning::FORECAST_ROW_PART;
+		if (probe.CandidatesSeen() >= found_seen + join_tuning::FORECAST_LEAST_CANDIDATES && now() - begin > ROW_MS) {
+			throw Cut();
+		}
+	}
+
+	const Clock &now;
+	double begin = 0;
+	//! When the first candidate was looked at, and how many had been; negative: not yet
+	double found = -1;
+	size_t found_seen = 0;
+	JoinProbe probe;
+};
+
+//! How long each row of a sample takes. None where one is invalid.
+std::vector<double> JoinSample(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, bool first_only,
+                               const Clock &now) {
+	constexpr size_t ROWS_PER_STEP = 4;
+	const auto sample = SampleRows(first_rows.rows, first_rows.count);
+	std::vector<double> spent(sample.size(), -1);
 	std::atomic<bool> all_valid {true};
-	const auto begin = Clock::now();
+	const double begin = now();
 	host.Run([&](Parallel &parallel) {
-		parallel.For((samples + ROWS_PER_STEP - 1) / ROWS_PER_STEP, [&](size_t step) {
-			uint32_t probe_rows[AT_ONCE], build_rows[AT_ONCE];
-			JoinProbe probe(index, [&host] { host.Poll(); });
-			probe.SetFirstOnly(first_only);
-			for (size_t i = step * ROWS_PER_STEP; i < std::min(samples, (step + 1) * ROWS_PER_STEP); i++) {
-				const auto row_begin = Clock::now();
-				if (i > 0 && MillisecondsSince(begin) > join_tuning::FORECAST_MS) {
+		parallel.For((sample.size() + ROWS_PER_STEP - 1) / ROWS_PER_STEP, [&](size_t step) {
+			RowTimer timer(host, index, first_only, now);
+			for (size_t i = step * ROWS_PER_STEP; i < std::min(sample.size(), (step + 1) * ROWS_PER_STEP); i++) {
+				if (!HasTime(i, now() - begin)) {
 					return;
 				}
-				// In the middle of its share: tables are often sorted, with the largest row first
-				const size_t row = (2 * i + 1) * first_rows.count / (2 * samples);
-				const double *limit = first_rows.limits ? first_rows.limits + row : nullptr;
+				const double *limit = first_rows.limits ? first_rows.limits + sample[i] : nullptr;
 				try {
-					probe.Begin(first_rows.rows + row, 1, limit, nullptr);
-					while (probe.Next(probe_rows, build_rows, AT_ONCE) > 0) {
-					}
+					spent[i] = timer.Run(first_rows.rows + sample[i], limit);
 				} catch (const GeometryError &) {
 					all_valid = false;
 					return;
 				}
-				spent[i] = MillisecondsSince(row_begin);
 			}
 		});
 	});
-	return all_valid ? spent : std::vector<double>();
+	if (!all_valid) {
+		return {};
+	}
+	FillUnseen(spent, sample, first_rows.rows);
+	return spent;
 }
 
 //! Few rows are much larger than the others. One of them says little about all.
@@ -77,8 +166,8 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 		return false;
 	}
 	index.Tree(); // not part of what a row takes
-	auto spent = JoinSample(host, index, first_rows, input.first_only);
-	spent.erase(std::remove(spent.begin(), spent.end(), -1), spent.end());
+	auto spent =
+	    JoinSample(host, index, first_rows, input.first_only, input.now_ms ? input.now_ms : Clock(SteadyMilliseconds));
 	if (spent.empty()) {
 		return false;
 	}
@@ -91,24 +180,28 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 
 bool ForecastNeighbours(KnnSearch &search, const KnnIndex &index, const std::vector<JoinRow> &first_rows,
                         uint64_t left_rows, size_t threads, Forecast &forecast) {
-	std::vector<double> spent;
+	const auto sample = SampleRows(first_rows.data(), first_rows.size());
+	std::vector<double> spent(sample.size(), -1);
+	const double begin = SteadyMilliseconds();
 	size_t bytes = 0;
-	const size_t samples = std::min(join_tuning::FORECAST_ROWS, first_rows.size());
-	const auto begin = Clock::now();
-	for (size_t i = 0; i < samples && (i == 0 || MillisecondsSince(begin) < join_tuning::FORECAST_MS); i++) {
-		const auto &row = first_rows[(2 * i + 1) * first_rows.size() / (2 * samples)];
-		const auto row_begin = Clock::now();
+	for (size_t i = 0; i < sample.size(); i++) {
+		const auto &row = first_rows[sample[i]];
+		bytes += row.size;
+		const double row_begin = SteadyMilliseconds();
+		if (!HasTime(i, row_begin - begin)) {
+			continue;
+		}
 		try {
 			search.Find(row);
 		} catch (const GeometryError &) {
 			return false;
 		}
-		spent.push_back(MillisecondsSince(row_begin));
-		bytes += row.size;
+		spent[i] = SteadyMilliseconds() - row_begin;
 	}
 	if (spent.empty()) {
 		return false;
 	}
+	FillUnseen(spent, sample, first_rows.data());
 	const auto rows = static_cast<double>(left_rows);
 	const double row_bytes = static_cast<double>(bytes) / static_cast<double>(spent.size());
 	forecast.cpu_ms = MeanWithoutLargest(spent) * rows / static_cast<double>(threads);

@@ -2,6 +2,9 @@
 // engine/join/session/forecast.hpp
 //
 // How long the CPU would take for a join, or a search for neighbours: it is done for some of the first rows, and the result dropped.
+//
+// One huge row does not decide. Rows are taken from small to large. Each has a share of the time, after which what is left of it is
+// estimated from the candidates that were looked at. Rows that there is no time for count by their bytes.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -9,6 +12,8 @@
 #include "engine/join/index.hpp"
 #include "engine/join/knn.hpp"
 #include "engine/join/session/host.hpp"
+
+#include <functional>
 
 namespace vibespatial {
 
@@ -18,6 +23,8 @@ struct ForecastInput {
 	uint64_t build_bytes = 0;
 	//! One pair of each row is enough
 	bool first_only = false;
+	//! The time in milliseconds, since whenever; none: a steady clock. Tests count work instead.
+	std::function<double()> now_ms;
 };
 
 //! False where the build side has so many rows that the tree for the sample would cost more than it tells, or where a row of the sample is
