@@ -1,5 +1,6 @@
 #include "engine/constructive/buffer.hpp"
 
+#include "engine/constructive/apart.hpp"
 #include "engine/constructive/make_valid.hpp"
 #include "engine/constructive/offset_pieces.hpp"
 #include "engine/relate/validity.hpp"
@@ -30,12 +31,11 @@ public:
 			return;
 		}
 		AddParts(batch.View(row), false);
-		if (done.RowCount() == 0) {
-			AppendArea(curves, overlay, parallel, out);
-			return;
+		if (distance < 0 && done.RowCount() > 0) {
+			AppendArea(curves, overlay, parallel, done);
+			curves.Clear();
 		}
-		AppendArea(curves, overlay, parallel, done);
-		AppendUnion(done, overlay, parallel, out);
+		AppendAreas(curves, done, overlay, parallel, out);
 	}
 
 private:

@@ -124,8 +124,11 @@ void OffsetCurves::AddPoint(const Vec2 &p) {
 
 void OffsetCurves::AddRing(const OffsetRing &ring) {
 	if (distance > 0) {
-		// Corners that turn away have two vertices at least, and the ends of a line have arcs
-		points.reserve(points.size() + 2 * ring.Size() + 4 * size_t(std::min(quad_segs, 64U)));
+		// Corners that turn away have two vertices at least, and the ends of a line have arcs. Exact room for each of many rings would
+		// copy all of them each time.
+		if (points.empty()) {
+			points.reserve(2 * ring.Size() + 4 * size_t(std::min(quad_segs, 64U)));
+		}
 		for (size_t i = 0; i < ring.Size(); i++) {
 			AddVertex(ring, i);
 		}

@@ -28,9 +28,6 @@ bool IsConvex(const Vec2 *points, size_t count) {
 	return turns == 2;
 }
 
-namespace {
-
-//! In the normal form that an overlay gives, from the lexicographically least vertex
 void AppendShell(const Vec2 *points, size_t count, size_t least, GeometryBatch &out) {
 	out.RequireRoom(count + 1);
 	out.BeginRow(GeometryType::POLYGON, VERTEX_XY);
@@ -50,8 +47,6 @@ void RunUnion(Overlay &overlay, Parallel &parallel, GeometryBatch &out) {
 	rule.areas_only = true;
 	overlay.Run(rule, parallel, out);
 }
-
-} // namespace
 
 bool AppendShell(const OffsetCurves &curves, GeometryBatch &out) {
 	if (curves.Count() != 1) {

@@ -18,6 +18,11 @@ namespace vibespatial {
 //! Whether a closed curve turns left at every corner and winds once
 bool IsConvex(const vibe::Vec2 *points, size_t count);
 
+//! Appends a row with a polygon in the normal form that an overlay gives: a counterclockwise ring from `least` on, its lexicographically
+//! least vertex
+void AppendShell(const vibe::Vec2 *points, size_t count, size_t least, GeometryBatch &out);
+//! Appends a row with the union of the areas that were added
+void RunUnion(Overlay &overlay, Parallel &parallel, GeometryBatch &out);
 //! Appends a row with the area that a single curve winds around, where that is found without an overlay
 bool AppendShell(const OffsetCurves &curves, GeometryBatch &out);
 //! Appends a row with the area that curves wind around, by an overlay
