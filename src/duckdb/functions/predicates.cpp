@@ -19,7 +19,26 @@ using vibespatial::PointInArea;
 //===----------------------------------------------------------------------===//
 template <Predicate PREDICATE>
 struct ST_Predicate {
-	static constexpr bool IS_CONTACT = PREDICATE == vibe::PREDICATE_INTERSECTS || PREDICATE == vibe::PREDICATE_DISJOINT;
+	using Question = PreparedLocalState::Question;
+
+	//! What decides the predicate as soon as it is seen, and the answer then
+	static constexpr bool HAS_QUESTION = PREDICATE != vibe::PREDICATE_CROSSES && PREDICATE != vibe::PREDICATE_OVERLAPS;
+	static constexpr bool ANSWER = PREDICATE == vibe::PREDICATE_INTERSECTS;
+	static constexpr Question Asked() {
+		switch (PREDICATE) {
+		case vibe::PREDICATE_INTERSECTS:
+		case vibe::PREDICATE_DISJOINT:
+			return Question::MEET;
+		case vibe::PREDICATE_TOUCHES:
+			return Question::INTERIORS;
+		case vibe::PREDICATE_CONTAINS:
+		case vibe::PREDICATE_COVERS:
+		case vibe::PREDICATE_CONTAINS_PROPERLY:
+			return Question::RIGHT_OUTSIDE;
+		default:
+			return Question::LEFT_OUTSIDE;
+		}
+	}
 
 	static void Execute(DataChunk &args, ExpressionState &state, Vector &result) {
 		static const PointInArea point_left(PREDICATE, true), point_right(PREDICATE, false);
@@ -36,11 +55,9 @@ struct ST_Predicate {
 			if (area && area->IsArea() && right.GetPoint(geom2, point)) {
 				return point_right.answer[area->Locate(point)];
 			}
-			if constexpr (IS_CONTACT || PREDICATE == vibe::PREDICATE_TOUCHES) {
-				const auto until = IS_CONTACT ? PreparedLocalState::Until::MEET : PreparedLocalState::Until::INTERIORS;
-				const auto pair = local.FindContact(geom1, geom2, until);
-				return pair ? vibespatial::Evaluate(PREDICATE, pair->left, pair->right, local.scratch)
-				            : PREDICATE == vibe::PREDICATE_INTERSECTS;
+			if constexpr (HAS_QUESTION) {
+				const auto pair = local.FindPair(geom1, geom2, Asked());
+				return pair ? vibespatial::Evaluate(PREDICATE, pair->left, pair->right, local.scratch) : ANSWER;
 			} else {
 				const auto pair = local.GetPair(geom1, geom2);
 				return vibespatial::Evaluate(PREDICATE, pair.left, pair.right, local.scratch);

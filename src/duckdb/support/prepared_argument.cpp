@@ -94,13 +94,18 @@ Pair PreparedLocalState::GetPair(const string_t &geom1, const string_t &geom2) {
 	return WindowPair(geom1, geom2, 0);
 }
 
-std::optional<Pair> PreparedLocalState::FindContact(const string_t &geom1, const string_t &geom2, Until until) {
+std::optional<Pair> PreparedLocalState::FindPair(const string_t &geom1, const string_t &geom2, Question question) {
 	const bool left_large = left.IsLarge(geom1);
 	if (left_large == right.IsLarge(geom2)) {
 		return WindowPair(geom1, geom2, 0);
 	}
 	auto &small = left_large ? right.GetShape(geom2) : left.GetShape(geom1);
-	vibespatial::Shape::WindowProbe probe {small, until};
+	using Probe = vibespatial::Shape::WindowProbe;
+	const auto until = question == Question::MEET                           ? Probe::MEET
+	                   : question == Question::INTERIORS                    ? Probe::INTERIORS
+	                   : left_large == (question == Question::LEFT_OUTSIDE) ? Probe::GEOMETRY_OUTSIDE
+	                                                                        : Probe::AREA_OUTSIDE;
+	Probe probe {small, until};
 	auto &large = left_large ? left.GetShapeIn(small.box, geom1, &probe) : right.GetShapeIn(small.box, geom2, &probe);
 	reach = probe.reach;
 	if (probe.found) {
@@ -118,7 +123,7 @@ std::optional<Pair> PreparedLocalState::FindNear(const string_t &geom1, const st
 		return WindowPair(geom1, geom2, limit);
 	}
 	// What they have in common first: where there is nothing, the same pass has told how far to look
-	const auto pair = FindContact(geom1, geom2, Until::MEET);
+	const auto pair = FindPair(geom1, geom2, Question::MEET);
 	if (!pair || vibespatial::Evaluate(vibe::PREDICATE_INTERSECTS, pair->left, pair->right, scratch)) {
 		return {};
 	}

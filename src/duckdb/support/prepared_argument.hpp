@@ -120,12 +120,13 @@ struct PreparedLocalState : public FunctionLocalState {
 		const vibe::ShapeView &left;
 		const vibe::ShapeView &right;
 	};
-	using Until = vibespatial::Shape::WindowProbe::Until;
+	//! Do they meet, do their interiors, does one of them have points outside of the other?
+	enum class Question : uint8_t { MEET, INTERIORS, LEFT_OUTSIDE, RIGHT_OUTSIDE };
 
 	//! To relate. Throws vibespatial::GeometryError.
 	Pair GetPair(const string_t &geom1, const string_t &geom2);
-	//! The same; nothing where a look at some rings tells that the two meet, or their interiors
-	std::optional<Pair> FindContact(const string_t &geom1, const string_t &geom2, Until until);
+	//! The same; nothing where a look at some rings answers the question with yes
+	std::optional<Pair> FindPair(const string_t &geom1, const string_t &geom2, Question question);
 	//! To measure their distance, as far as a limit unless that is negative; nothing where they were seen to meet
 	std::optional<Pair> FindNear(const string_t &geom1, const string_t &geom2, double limit);
 

@@ -27,9 +27,10 @@ public:
 	//! is all in the window.
 	//!
 	//! A probe looks whether the first few rings that the window meets answer a question by themselves: does one meet the area, or lie
-	//! in its interior? Then it is found, the bytes are checked up to their end, and the shape is of no use.
+	//! in its interior, or show that a part of the area lies outside of the geometry, or of the geometry outside of the area? Then it is
+	//! found, the bytes are checked up to their end, and the shape is of no use.
 	struct WindowProbe {
-		enum Until { MEET, INTERIORS };
+		enum Until { MEET, INTERIORS, AREA_OUTSIDE, GEOMETRY_OUTSIDE };
 		const vibe::ShapeView &area;
 		Until until;
 		bool found = false;

@@ -74,14 +74,33 @@ public:
 	}
 	void Ring(uint32_t count, const uint8_t *coords, size_t stride) {
 		const WkbVertices ring {coords, stride};
-		Lanes rest {0, 0};
-		const auto range = VertexRange(coords, count, stride, [&](Lanes vertex) { rest += vertex - vertex; });
-		// v - v is 0 for a finite v and NaN for all others
-		if (count < vibe::LeastVertices(true) || rest[0] + rest[1] != 0 || ring.At(0) != ring.At(count - 1) ||
-		    !HasVertices(ring, count)) {
-			refused = true;
+		if (probe && probe->found) {
+			// No box is needed any more
+			Lanes rest {0, 0};
+			for (uint32_t i = 0; i < count; i++) {
+				const Lanes vertex = LoadLanes(coords + i * stride);
+				rest += vertex - vertex;
+			}
+			refused |= !IsUsable(ring, count, rest);
+		} else if (!refused) {
+			Take(ring, count);
 		}
-		if (refused || (probe && probe->found)) {
+	}
+
+	bool refused = false;
+
+private:
+	//! v - v is 0 for a finite v and NaN for all others; `rest` is their sum
+	static bool IsUsable(const WkbVertices &ring, uint32_t count, Lanes rest) {
+		return count >= vibe::LeastVertices(true) && rest[0] + rest[1] == 0 && ring.At(0) == ring.At(count - 1) &&
+		       HasVertices(ring, count);
+	}
+
+	[[gnu::noinline]] void Take(const WkbVertices &ring, uint32_t count) {
+		Lanes rest {0, 0};
+		const auto range = VertexRange(ring.coords, count, ring.stride, [&](Lanes vertex) { rest += vertex - vertex; });
+		if (!IsUsable(ring, count, rest)) {
+			refused = true;
 			return;
 		}
 		const Box box {range.min[0], range.min[1], range.max[0], range.max[1]};
@@ -92,6 +111,10 @@ public:
 		shape.view.box.Add(box);
 		if (probe) {
 			Reach(ring, count);
+		}
+		if (probe && probe->until == WindowProbe::GEOMETRY_OUTSIDE && !probe->area.box.Covers(box)) {
+			probe->found = true;
+			return;
 		}
 		if (probe && probe->tries > 0 && box.Intersects(probe->area.box)) {
 			probe->tries--;
@@ -109,26 +132,35 @@ public:
 		is_shell = false;
 	}
 
-	bool refused = false;
-
-private:
 	//! Does one ring answer the question of the probe? It may answer only what the relation would find as well, on invalid input,
-	//! too: a contact, and a ring without any that lies inside.
+	//! too: a contact, a crossing with an area of one ring, and the place of a ring without any contact.
 	bool Answers(const WkbVertices &ring, uint32_t count) const {
 		const auto &area = probe->area;
 		if (count > SHORT_RING || area.vertex_count > SHORT_RING || area.element_count != 1 || area.mixed) {
 			return false;
 		}
+		bool contact = false;
 		for (uint32_t i = 0; i + 1 < count; i++) {
 			const Vec2 a = ring.At(i), b = ring.At(i + 1);
 			for (uint32_t k = 0; a != b && k + 1 < area.vertex_count; k++) {
-				if (area.IsEdge(k) &&
-				    vibe::Contact(a, b, area.Vertex(k), area.Vertex(k + 1)).kind != vibe::CONTACT_NONE) {
+				const auto kind =
+				    area.IsEdge(k) ? vibe::Contact(a, b, area.Vertex(k), area.Vertex(k + 1)).kind : vibe::CONTACT_NONE;
+				if (kind != vibe::CONTACT_NONE && !IsOutside()) {
 					return probe->until == WindowProbe::MEET;
 				}
+				// The relation holds an area to be equal to itself, whatever its edges do
+				if (kind == vibe::CONTACT_CROSS && area.ring_count == 1 && ring.At(0) != area.Vertex(0)) {
+					return true;
+				}
+				contact = contact || kind != vibe::CONTACT_NONE;
 			}
 		}
-		return vibe::LocateInElement(area, 0, ring.At(0)) == vibe::LOC_INTERIOR;
+		// On one side of a ring is the geometry and on the other is none
+		const auto place = probe->until == WindowProbe::GEOMETRY_OUTSIDE ? vibe::LOC_EXTERIOR : vibe::LOC_INTERIOR;
+		return !contact && vibe::LocateInElement(area, 0, ring.At(0)) == place;
+	}
+	bool IsOutside() const {
+		return probe->until == WindowProbe::AREA_OUTSIDE || probe->until == WindowProbe::GEOMETRY_OUTSIDE;
 	}
 
 	//! By a look at some vertices

@@ -123,6 +123,56 @@ TEST_CASE("What a window shows of an area has the matrix and the distance of the
 	CHECK(kept * 4 < vertices);
 }
 
+TEST_CASE("What a probe says of two areas is what their relation says, on invalid ones, too", "[window]") {
+	using Probe = Shape::WindowProbe;
+	const std::vector<std::pair<vibe::Predicate, Probe::Until>> asked = {
+	    {vibe::PREDICATE_TOUCHES, Probe::INTERIORS},
+	    {vibe::PREDICATE_CONTAINS, Probe::AREA_OUTSIDE},
+	    {vibe::PREDICATE_COVERS, Probe::AREA_OUTSIDE},
+	    {vibe::PREDICATE_CONTAINS_PROPERLY, Probe::AREA_OUTSIDE},
+	    {vibe::PREDICATE_EQUALS, Probe::AREA_OUTSIDE},
+	    {vibe::PREDICATE_WITHIN, Probe::GEOMETRY_OUTSIDE},
+	    {vibe::PREDICATE_COVERED_BY, Probe::GEOMETRY_OUTSIDE},
+	    {vibe::PREDICATE_WITHIN_PROPERLY, Probe::GEOMETRY_OUTSIDE},
+	    {vibe::PREDICATE_EQUALS, Probe::GEOMETRY_OUTSIDE}};
+	std::mt19937 random(11);
+	std::uniform_real_distribution<double> place(-6, 6);
+	RelateScratch scratch;
+	Shape whole, part, other;
+	int wrong = 0, found = 0, open = 0;
+	for (int i = 0; i < 6000; i++) {
+		const bool rough = i % 2 == 0;
+		std::string text;
+		const int count = 1 + int(random() % 6);
+		for (int k = 0; k < count; k++) {
+			text += (k > 0 ? ", (" : "(") +
+			        Ring(random, 4 + int(random() % 4), place(random), place(random), 3, rough) +
+			        (random() % 4 == 0 ? ", " + Ring(random, 4, place(random), place(random), 1, rough) : "") + ")";
+		}
+		const auto small = Ring(random, 5, place(random) / 2, place(random) / 2, i % 5 == 0 ? 12 : 2, rough);
+		const auto hole = random() % 4 == 0 ? ", " + Ring(random, 4, 0, 0, 1, rough) : "";
+		// Now and then an area and itself
+		const bool same = i % 50 == 0;
+		const auto area = "POLYGON (" + small + hole + ")", large = same ? area : "MULTIPOLYGON (" + text + ")";
+		const auto wkb = Bytes(large);
+		Build(whole, large);
+		Build(other, area);
+		const auto &a = whole.View(), &b = other.View();
+		for (const auto &one : asked) {
+			Probe probe {b, one.second};
+			if (part.BuildInWindow(Data(wkb), wkb.size(), b.box, &probe)) {
+				const bool holds = Evaluate(one.first, a, b, scratch);
+				wrong += probe.found && holds;
+				found += probe.found;
+				open += !probe.found && !holds;
+			}
+		}
+	}
+	CHECK(wrong == 0);
+	CHECK(found > 20000);
+	CHECK(open < found);
+}
+
 TEST_CASE("A window leaves little of a large area", "[window]") {
 	std::string text;
 	for (int i = 0; i < 10000; i++) {
@@ -170,7 +220,17 @@ TEST_CASE("A look at some rings tells that areas meet, and then nothing is kept"
 	const std::string along = "POLYGON ((20.5 20, 20.9 20, 20.9 20.5, 20.5 20))";
 	CHECK(found(along, Shape::WindowProbe::MEET));
 	CHECK_FALSE(found(along, Shape::WindowProbe::INTERIORS));
-	CHECK_FALSE(found("POLYGON ((20.3 20.1, 20.4 20.1, 20.4 20.2, 20.3 20.1))", Shape::WindowProbe::MEET));
+	const std::string inside = "POLYGON ((20.3 20.1, 20.4 20.1, 20.4 20.2, 20.3 20.1))";
+	CHECK_FALSE(found(inside, Shape::WindowProbe::MEET));
+	// All of a box lies in gaps, and squares in the box
+	CHECK(found("POLYGON ((19.7 19.7, 80.7 19.7, 80.7 80.7, 19.7 80.7, 19.7 19.7))", Shape::WindowProbe::AREA_OUTSIDE));
+	CHECK(shape.View().ring_count < 200);
+	CHECK(found(large, Shape::WindowProbe::AREA_OUTSIDE));
+	CHECK_FALSE(found(along, Shape::WindowProbe::AREA_OUTSIDE));
+	CHECK_FALSE(found(inside, Shape::WindowProbe::AREA_OUTSIDE));
+	CHECK(found(inside, Shape::WindowProbe::GEOMETRY_OUTSIDE));
+	CHECK(shape.View().ring_count < 200);
+	CHECK_FALSE(found("POLYGON ((-1 -1, 101 -1, 101 101, -1 101, -1 -1))", Shape::WindowProbe::GEOMETRY_OUTSIDE));
 }
 
 TEST_CASE("What a window cannot show is left to the long way", "[window]") {
