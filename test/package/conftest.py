@@ -80,12 +80,10 @@ def shared_data():
 @pytest.fixture(scope="session")
 def cluster():
     """A Ray cluster of two workers that only this machine can reach."""
-    pytest.importorskip("ray")
     # Read when Ray is imported: without it, Ray takes the address of a network card for 127.0.0.1
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    import ray
-
+    ray = pytest.importorskip("ray")
     folder = tempfile.mkdtemp(prefix="vibe-ray-", dir="/tmp")
     ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=folder, log_to_driver=False,
              object_store_memory=200 * 2**20, configure_logging=False)

@@ -3,6 +3,7 @@
 VIBESPATIAL_RAY_KILLS=50 runs the test with killed workers so many times (default: 2).
 """
 import collections
+import contextlib
 import os
 import random
 import signal
@@ -96,30 +97,78 @@ def test_cancel_ends_the_tasks(cluster):
     assert vibespatial.ray.sql("SELECT id FROM p", {"p": table}, "p").rows == 400
 
 
-def test_workers_that_are_killed_change_nothing(cluster, con, pair, tmp_path):
-    """A worker is killed at a random moment of each run, while tasks read, cut, join and write."""
+@pytest.fixture(params=["lattice", "real"])
+def layers(request, pair):
+    """Two layers: all kinds of geometries on borders, or rivers and counties."""
+    if request.param == "lattice":
+        return pair
+    data = request.getfixturevalue("shared_data")
+    with vibespatial.connect(threads=2) as opened:
+        return [arrow(opened.execute(f"SELECT id, ST_GeomFromWKB(geom) AS geom FROM '{data}/{name}.parquet' WHERE id % 4 = 0 ORDER BY id"))
+                for name in ("wdb_rivers_f", "us_counties")]
+
+
+def test_workers_that_are_killed_change_nothing(cluster, layers, tmp_path):
+    """Up to three workers are killed at random moments of each run, while tasks read, cut, join, settle and write."""
+    con = vibespatial.connect(threads=2)
+    con.register("a", layers[0])
+    con.register("b", layers[1])
     expected = joined(con, "full")
-    killed = 0
+    killed = collections.Counter()
     for run in range(KILLS):
         numbers = random.Random(run)
-        victims = []
+        victims, timers = [], []
 
-        def progress(one, numbers=numbers, victims=victims):
-            # From the second task on there are workers to choose from
-            if not victims and one.tasks_done and numbers.random() < 0.3:
-                found = workers()
-                if found:
-                    victims.append(numbers.choice(found))
-                    os.kill(victims[0], signal.SIGKILL)
+        def kill(stage, numbers=numbers, victims=victims):
+            found = workers()
+            if found:
+                victims.append(stage)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(numbers.choice(found), signal.SIGKILL)
+
+        def progress(one, numbers=numbers, timers=timers, kill=kill):
+            # Ray starts a task four times at most
+            if len(timers) < 3 and numbers.random() < 0.2:
+                timers.append(threading.Timer(numbers.random() * 0.1, kill, [one.stage]))
+                timers[-1].start()
 
         out = tmp_path / f"run{run}"
-        result = vibespatial.ray.sjoin(*pair, "intersects", "full", ["l.id", "r.id AS other", "l.geom"], broadcast="never", partitions=7, output=out,
+        result = vibespatial.ray.sjoin(*layers, "intersects", "full", ["l.id", "r.id AS other", "l.geom"], broadcast="never", partitions=7, output=out,
                                        progress=progress)
+        for timer in timers:
+            timer.join()
         assert result.rows == sum(expected.values())
         assert bag(arrow(con.execute(f"SELECT id, other FROM '{out}/*.parquet'"))) == expected
         assert sorted(path.name for path in out.iterdir())[0] == "_SUCCESS" and not (out / "_temporary").exists()
-        killed += len(victims)
-    assert killed > 0
+        killed.update(victims)
+    print(f"{sum(killed.values())} workers killed in {KILLS} runs: {dict(killed)}")
+    assert sum(killed.values()) > 0
+
+
+def test_what_a_killed_worker_has_spilled_is_removed(tmp_path):
+    code = """if True:
+        import os, signal, sys, vibespatial.ray._engine as engine
+        from vibespatial.ray._options import Settings
+        spilled = engine._temporary(Settings(2**30, temp_directory=sys.argv[1]))
+        os.mkdir(spilled)
+        print(spilled, flush=True)
+        if sys.argv[2] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        input()
+    """
+
+    def start(how):
+        return subprocess.Popen([sys.executable, "-c", code, tmp_path, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    living, dead = start("lives"), start("killed")
+    kept, left = living.stdout.readline().strip(), dead.stdout.readline().strip()
+    assert dead.wait() == -signal.SIGKILL and os.path.isdir(kept) and os.path.isdir(left)
+    other = start("lives")
+    other.stdout.readline()
+    assert os.path.isdir(kept) and not os.path.exists(left)
+    for process in (living, other):
+        process.communicate("\n")
+    assert not list(tmp_path.iterdir())
 
 
 def workers():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
+import glob
 import os
 import resource
 import shutil
@@ -38,10 +40,24 @@ def _database(key: Any, config: dict[str, Any]) -> Any:
     return _open[key]
 
 
+_SPILL = "vibespatial-ray-"
+
+
 def _temporary(settings: Settings) -> str:
-    folder = tempfile.mkdtemp(prefix="vibespatial-ray-", dir=settings.temp_directory)
+    """A folder of this process to spill into. It holds a file that is locked as long as the process lives; those that killed workers
+    have left are removed."""
+    parent = settings.temp_directory or tempfile.gettempdir()
+    for path in glob.glob(os.path.join(glob.escape(parent), f"{_SPILL}*", "lock")):
+        with contextlib.suppress(OSError), open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix=_SPILL, dir=parent)
+    descriptor = os.open(os.path.join(folder, "new"), os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    # Others see it when it is locked
+    os.rename(os.path.join(folder, "new"), os.path.join(folder, "lock"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return os.path.join(folder, "spilled")
 
 
 @contextlib.contextmanager
