@@ -160,8 +160,10 @@ def test_what_a_killed_worker_has_spilled_is_removed(tmp_path):
     def start(how):
         return subprocess.Popen([sys.executable, "-c", code, tmp_path, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    living, dead = start("lives"), start("killed")
-    kept, left = living.stdout.readline().strip(), dead.stdout.readline().strip()
+    living = start("lives")
+    kept = living.stdout.readline().strip()
+    dead = start("killed")
+    left = dead.stdout.readline().strip()
     assert dead.wait() == -signal.SIGKILL and os.path.isdir(kept) and os.path.isdir(left)
     other = start("lives")
     other.stdout.readline()

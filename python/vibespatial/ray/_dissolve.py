@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy
 
-from ._engine import Side, empty_view, engine, guarded, reader_of, schema_connection, table_of
+from ._engine import Side, empty_view, engine, guarded, packed, reader_of, schema_connection, table_of
 from ._exchange import Planned, describe_job, opening_of, partition_count, settings_of, tables_of
 from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, open_input, quote, text
@@ -40,7 +40,8 @@ def group_block(settings: Settings, spec: Spec, side: Side, *tables: Any) -> tup
 
         def work() -> tuple[Any, list[list[Any]]]:
             parts: list[list[Any]] = [[] for _ in range(spec.count)]
-            reader = reader_of(con, f"SELECT *, CAST({place} AS INTEGER) AS {HIDDEN}place FROM ({side.rows(con, 'g')})")
+            rows = f"SELECT *, CAST({place} AS INTEGER) AS {HIDDEN}place FROM ({side.rows(con, 'g')})"
+            reader = reader_of(con, packed(side.source, side.columns, rows))
             for batch in reader:
                 places = numpy.asarray(batch.column(batch.num_columns - 1).to_numpy())
                 for one in numpy.unique(places):

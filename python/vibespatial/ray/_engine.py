@@ -7,10 +7,10 @@ import contextlib
 import fcntl
 import glob
 import os
-import resource
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Optional, Sequence
@@ -60,6 +60,34 @@ def _temporary(settings: Settings) -> str:
     return os.path.join(folder, "spilled")
 
 
+class _Memory:
+    """The most memory that this process has had, as often as it is looked at, without what it shares: Ray's objects are mapped into all
+    workers of a node, and pages that a process has touched stay among its own until it ends."""
+
+    _EVERY_S = 0.05
+
+    def __enter__(self) -> "_Memory":
+        self.peak = self._now()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.peak = max(self.peak, self._now())
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._EVERY_S):
+            self.peak = max(self.peak, self._now())
+
+    @staticmethod
+    def _now() -> int:
+        with open("/proc/self/status") as file:
+            return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(("RssAnon:", "RssFile:")))
+
+
 @contextlib.contextmanager
 def schema_connection() -> Iterator[Any]:
     """A connection for questions about types."""
@@ -68,10 +96,10 @@ def schema_connection() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def engine(settings: Settings, label: str, ordered: bool = False) -> Iterator[tuple[Any, Report]]:
+def engine(settings: Settings, label: str, ordered: bool = False, written: bool = False) -> Iterator[tuple[Any, Report]]:
     """A connection with the budget of a task, and the report that is filled in when it ends. `ordered` keeps rows in the order in which
-    they are scanned."""
-    begin = time.monotonic()
+    they are scanned. `written` keeps the sides of a join as they are written: DuckDB takes every Arrow table for one of a single row."""
+    begin, cpu = time.monotonic(), time.process_time()
     report = Report(label, host=socket.gethostname(), process=os.getpid())
     config: dict[str, Any] = {
         "threads": settings.threads,
@@ -79,8 +107,9 @@ def engine(settings: Settings, label: str, ordered: bool = False) -> Iterator[tu
     }
     if settings not in _open:
         config["temp_directory"] = _temporary(settings)
-    with _database(settings, config).cursor() as con:
+    with _Memory() as memory, _database(settings, config).cursor() as con:
         con.execute(f"SET preserve_insertion_order = {'true' if ordered else 'false'}")
+        con.execute(f"SET disabled_optimizers = '{'join_order,build_side_probe_side' if written else ''}'")
         con.execute(f"SET vibe_execution_mode = '{'auto' if settings.gpu else 'cpu'}'")
         if settings.gpu and settings.gpu_memory:
             con.execute(f"SET vibe_gpu_memory_limit = {text(settings.gpu_memory)}")
@@ -95,7 +124,8 @@ def engine(settings: Settings, label: str, ordered: bool = False) -> Iterator[tu
         if settings.gpu:
             report.engines = {(operation, actual, reason): count for operation, actual, reason, count in rows}
     report.seconds = time.monotonic() - begin
-    report.peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    report.cpu_seconds = time.process_time() - cpu
+    report.peak_memory = memory.peak
 
 
 def reader_of(con: Any, sql: str, rows: int = 65536) -> Any:
@@ -213,12 +243,29 @@ def inside(region: Box) -> str:
     return f"{point_in(f'{HIDDEN}x0', f'{HIDDEN}y0', region)} AND {point_in(f'{HIDDEN}x1', f'{HIDDEN}y1', region)}"
 
 
+def _geometries(source: Source, columns: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in source.columns if name in columns and kind.startswith("GEOMETRY")]
+
+
+def packed(source: Source, columns: Sequence[str], rows: str) -> str:
+    """Rows of an input as they move between tasks: geometries as WKB, which DuckDB reads from Arrow faster than its own type."""
+    replaced = ", ".join(f"ST_AsWKB({quote(name)}) AS {quote(name)}" for name, _ in _geometries(source, columns))
+    return f"SELECT *{f' REPLACE ({replaced})' * bool(replaced)} FROM ({rows})"
+
+
+def unpacked(source: Source, columns: Sequence[str], rows: str) -> str:
+    """Rows that have moved, with their geometries."""
+    replaced = ", ".join(f"CAST(ST_GeomFromWKB({quote(name)}) AS {kind}) AS {quote(name)}" for name, kind in _geometries(source, columns))
+    listed = ", ".join(quote(name) for name in [*columns, f"{HIDDEN}id"])
+    return f"SELECT *{f' REPLACE ({replaced})' * bool(replaced)} FROM (SELECT {listed} FROM {rows})"
+
+
 @dataclass
 class Side:
     """The rows of one input that a task works on: blocks that it reads itself, and rows that other tasks have cut for it.
 
-    `boxes` is whether the rows need their boxes; cut rows have them. `region` keeps the rows of one partition, and `boxless` says of
-    each block whether its rows without a box are of it, too.
+    `boxes` is whether the rows need their boxes. `region` keeps the rows of one partition, and `boxless` says of each block whether its
+    rows without a box are of it, too. `once` is whether no row is in another partition.
     """
 
     source: Source
@@ -228,6 +275,7 @@ class Side:
     reach: float = 0.0
     region: Optional[Box] = None
     boxless: list[bool] = field(default_factory=list)
+    once: bool = False
     piece_count: int = 0
     tables: list[Any] = field(default_factory=list)
     pieces: list[Any] = field(default_factory=list)
@@ -238,24 +286,32 @@ class Side:
         self.pieces = [next(tables) for _ in range(self.piece_count)]
         return self
 
+    @property
+    def count(self) -> int:
+        """How many rows there are, before those of other partitions are left out."""
+        return sum(block.rows for block in self.blocks) + sum(piece.num_rows for piece in self.pieces)
+
     def rows(self, con: Any, name: str) -> str:
         """A query for the rows. Arrow data is registered under names that begin with `name`."""
         import pyarrow  # type: ignore[import-untyped]
 
         kept = list(self.columns)
-        found = []
+        # By whether rows without a box are of this partition; those of cut rows are
+        read: dict[bool, list[str]] = {}
         for at, (block, table) in enumerate(zip(self.blocks, self.tables)):
             rows = block_rows(con, self.source, block, table, kept, f"{HIDDEN}{name}_{at}")
-            if self.boxes:
-                rows = with_boxes(rows, str(self.source.geometry), self.reach)
-                if self.region is not None:
-                    missing = f" OR {HIDDEN}x0 IS NULL" if self.boxless[at] else ""
-                    rows = f"SELECT * FROM ({rows}) WHERE ({touches(self.region)}){missing}"
-            found.append(f"({rows})")
+            read.setdefault(self.region is None or self.boxless[at], []).append(f"({rows})")
         if self.pieces:
             con.register(f"{HIDDEN}{name}_cut", pyarrow.concat_tables(self.pieces, promote_options="permissive"))
-            names = [*kept, f"{HIDDEN}id", *(BOX if self.boxes else ())]
-            found.append(f"SELECT {', '.join(quote(one) for one in names)} FROM {HIDDEN}{name}_cut")
+            read.setdefault(True, []).append(f"({unpacked(self.source, kept, f'{HIDDEN}{name}_cut')})")
+        found = []
+        for boxless, parts in read.items():
+            rows = " UNION ALL ".join(parts)
+            if self.boxes:
+                rows = with_boxes(rows, str(self.source.geometry), self.reach)
+            if self.region is not None and self.blocks:
+                rows = f"SELECT * FROM ({rows}) WHERE ({touches(self.region)}){f' OR {HIDDEN}x0 IS NULL' * boxless}"
+            found.append(f"({rows})")
         if not found:
             listed = ", ".join(f"NULL::{kind} AS {quote(column)}" for column, kind in self.source.columns if column in kept)
             boxes = "".join(f", NULL::DOUBLE AS {one}" for one in BOX) if self.boxes else ""
@@ -263,10 +319,10 @@ class Side:
         return " UNION ALL ".join(found)
 
     def view(self, con: Any, name: str) -> None:
-        """A view of the rows with their geometry as _vibe_g, and of a partition: _vibe_one, whether a row is in no other one, and
-        _vibe_home, whether this one has the lower left corner of its box."""
+        """A view of the rows with their geometry as _vibe_g, and of a partition whose rows have boxes: _vibe_one, whether a row is in
+        no other one, and _vibe_home, whether this one has the lower left corner of its box."""
         extra = "" if self.source.geometry is None else f", ({self.source.geometry}) AS {HIDDEN}g"
-        if self.region is not None:
+        if self.region is not None and self.boxes:
             extra += f", ({HIDDEN}x0 IS NULL OR ({inside(self.region)})) AS {HIDDEN}one"
             extra += f", ({HIDDEN}x0 IS NULL OR ({point_in(f'{HIDDEN}x0', f'{HIDDEN}y0', self.region)})) AS {HIDDEN}home"
         con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{extra} FROM ({self.rows(con, name)})")

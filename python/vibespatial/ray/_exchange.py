@@ -11,15 +11,19 @@ from typing import Any, Optional, Sequence
 
 import numpy
 
-from ._engine import BOX, Side, engine, guarded, reader_of, table_of
+from ._engine import BOX, Side, engine, guarded, packed, reader_of, table_of
 from ._executor import Call, Run
-from ._inputs import HIDDEN, Block, Input, Source, needed_columns
+from ._inputs import HIDDEN, Block, Input, Source, merged, needed_columns
 from ._options import Report, Settings
 from ._splits import Box, Sample, Splits, split
 
 # More partitions need a larger sample, so that chance does not decide their sizes
-_SAMPLED_BLOCKS = (24, 256)
+_SAMPLED_GROUPS = (24, 256)
 _SAMPLED_ROWS = 64
+# Of a row group, so many rows in its middle are looked at
+_SAMPLED_RANGE = 8192
+# Pieces of fewer rows are put together
+_CHUNK_ROWS = 8192
 # A row group may be read by so many tasks, on average, before moving its rows is cheaper
 _DIRECT = 1.5
 
@@ -30,8 +34,8 @@ def bare(block: Block) -> Block:
 
 
 def boxes_of(batch: Any) -> Any:
-    """The boxes of rows as an array of four columns; NaN where there is none."""
-    return numpy.column_stack([numpy.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=float) for name in BOX])
+    """The boxes of rows as an array of four columns, each of them in one piece; NaN where there is none."""
+    return numpy.stack([numpy.asarray(batch.column(name), dtype=float) for name in BOX]).T
 
 
 # ---- tasks
@@ -39,18 +43,20 @@ def boxes_of(batch: Any) -> Any:
 
 def sample_block(settings: Settings, side: Side, step: int, *tables: Any) -> tuple[Any, ...]:
     """Boxes and vertex counts of every step-th row."""
-    with engine(settings, f"sample {side.blocks[0].label}") as (con, report):
+    with engine(settings, f"sample {side.source.name}") as (con, report):
         side.fill(iter(tables))
 
         def work() -> Any:
             rows = f"SELECT *, ST_NPoints({side.source.geometry}) AS {HIDDEN}n FROM ({side.rows(con, 's')}) WHERE {HIDDEN}id % {step} = 0"
-            return table_of(con, f"SELECT {', '.join(BOX)}, {HIDDEN}n FROM ({rows}) WHERE {HIDDEN}x0 IS NOT NULL")
+            return table_of(con, f"SELECT {', '.join(BOX)}, {HIDDEN}n FROM ({rows})")
 
         table = guarded(con, settings, report, [side], work)
-        report.read = side.blocks[0].rows
-        boxes = boxes_of(table.combine_chunks())
+        report.read = side.count
+        boxes = boxes_of(table)
         vertices = numpy.asarray(table.column(f"{HIDDEN}n").to_numpy(), dtype=float)
-    return report, (boxes, vertices)
+        # Not by SQL: DuckDB would compute the boxes of whole row groups in the scan
+        known = ~numpy.isnan(boxes[:, 0])
+    return report, (boxes[known], vertices[known])
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class Places:
 
 
 def cut_block(settings: Settings, side: Side, places: Places, leaves: Sequence[int], *tables: Any) -> tuple[Any, ...]:
-    """A table for each of the leaves. The report has the rows of each, and the box of all of them (`reach`)."""
+    """A table for each of the leaves. The report has the rows of each, whether no row is in two (`once`), and, for rows that go home,
+    the box of those of each leaf (`reach`)."""
     import pyarrow  # type: ignore[import-untyped]
 
     with engine(settings, f"cut {side.blocks[0].label}") as (con, report):
@@ -87,28 +94,30 @@ def cut_block(settings: Settings, side: Side, places: Places, leaves: Sequence[i
         def work() -> tuple[Any, list[list[Any]], dict[int, Any], int]:
             parts: list[list[Any]] = [[] for _ in leaves]
             reach: dict[int, Any] = {}
-            reader = reader_of(con, side.rows(con, "c"))
+            reader = reader_of(con, packed(side.source, side.columns, side.rows(con, "c")))
+            moved = [name for name in reader.schema.names if name not in BOX]
             read = 0
             for batch in reader:
                 boxes = boxes_of(batch)
                 read += batch.num_rows
                 found = places.of(boxes)
+                rows = batch.select(moved)
                 for number, leaf in enumerate(leaves):
                     if not len(found[leaf]):
                         continue
-                    parts[number].append(batch.take(pyarrow.array(found[leaf])))
-                    inner = boxes[found[leaf]]
-                    inner = inner[~numpy.isnan(inner[:, 0])]
-                    if len(inner):
-                        box = (*inner[:, :2].min(axis=0).tolist(), *inner[:, 2:].max(axis=0).tolist())
+                    parts[number].append(rows.take(pyarrow.array(found[leaf])))
+                    if places.rule == "home" and not numpy.isnan(inner := boxes[found[leaf]]).all():
+                        box = (*numpy.nanmin(inner[:, :2], axis=0).tolist(), *numpy.nanmax(inner[:, 2:], axis=0).tolist())
                         reach[leaf] = box if leaf not in reach else wider(reach[leaf], box)
-            return reader.schema, parts, reach, read
+            return pyarrow.schema([reader.schema.field(name) for name in moved]), parts, reach, read
 
         schema, parts, reach, report.read = guarded(con, settings, report, [side], work)
-        cut = [pyarrow.Table.from_batches(batches, schema=schema).combine_chunks() for batches in parts]
+        cut = [pyarrow.Table.from_batches(batches, schema=schema) for batches in parts]
+        cut = [table.combine_chunks() if table.num_rows < len(batches) * _CHUNK_ROWS else table for table, batches in zip(cut, parts)]
         report.facts["reach"] = reach
         report.facts["bytes"] = sum(table.nbytes for table in cut)
         report.facts["rows"] = {leaf: table.num_rows for leaf, table in zip(leaves, cut) if table.num_rows}
+        report.facts["once"] = places.rule != "reach" and sum(table.num_rows for table in cut) == report.read
     return (report, *cut)
 
 
@@ -121,12 +130,13 @@ def wider(one: Box, other: Box) -> Box:
 
 @dataclass
 class Planned:
-    """An input with what of it is needed, and how its rows get to their partition."""
+    """An input with what of it is needed, and how its rows get to their partition. `once` is whether each is in one of them alone."""
 
     input: Input
     columns: list[str]
     reach: float = 0.0
     direct: bool = False
+    once: bool = False
     pieces: dict[int, list[Any]] = field(default_factory=dict)
 
     @property
@@ -142,19 +152,19 @@ class Planned:
 
     def whole(self) -> tuple[Side, list[Any]]:
         """All rows, for a side that is broadcast."""
-        return self.side(self.input.blocks), tables_of(self.input.blocks)
+        return self.side(merged(self.input.blocks)), tables_of(self.input.blocks)
 
-    def leaf(self, splits: Splits, leaf: int, **keywords: Any) -> tuple[Side, list[Any]]:
-        """The rows of a partition, and the Arrow tables that the task is given for them."""
+    def leaf(self, splits: Splits, leaf: int, boxes: bool) -> tuple[Side, list[Any]]:
+        """The rows of a partition, and the Arrow tables that the task is given for them. `boxes` is whether the task needs theirs."""
         region = splits.leaves[leaf].region
         if self.direct:
             touched = [(block, splits.leaves_of(_grown(block.box, self.reach))) for block in self.input.blocks]
             blocks = [block for block, leaves in touched if leaf in leaves]
             # Rows without a box are taken by the first task that reads their block
             boxless = [leaf == leaves[0] for _, leaves in touched if leaf in leaves]
-            return self.side(blocks, boxes=True, region=region, boxless=boxless, **keywords), tables_of(blocks)
+            return self.side(blocks, boxes=True, region=region, boxless=boxless), tables_of(blocks)
         pieces = self.pieces.get(leaf, [])
-        return self.side([], boxes=True, region=region, piece_count=len(pieces), **keywords), list(pieces)
+        return self.side([], boxes=boxes, region=region, once=self.once, piece_count=len(pieces)), list(pieces)
 
 
 def tables_of(blocks: Sequence[Block]) -> list[Any]:
@@ -169,51 +179,86 @@ def _grown(box: Optional[Box], reach: float) -> Optional[Box]:
     return (box[0] - slack, box[1] - slack, box[2] + slack, box[3] + slack)
 
 
+def streamed(run: Run, given: Input) -> list[list[Block]]:
+    """The blocks of an input in as many groups as there are tasks to read it: three for each that can run at a time, if they are not too small."""
+    groups = grouped(given.blocks, run.options.partitions or max(1, min(3 * run.executor.slots, 1 + given.rows // 20_000)))
+    return [merged(group) for group in groups]
+
+
+def grouped(blocks: Sequence[Block], count: int) -> list[list[Block]]:
+    """Blocks that follow each other, in at most `count` groups of about the same size."""
+    total = sum(block.bytes for block in blocks)
+    groups: list[list[Block]] = []
+    done = 0
+    for block in blocks:
+        at = int(done * count / total) if total else 0
+        while len(groups) <= at:
+            groups.append([])
+        groups[-1].append(block)
+        done += block.bytes
+    return [group for group in groups if group]
+
+
 def _evenly(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(number * (count - 1) / (most - 1)) for number in range(most)})
 
 
+def _units(blocks: Sequence[Block]) -> list[Block]:
+    """The row groups of files, each as a block, and Arrow tables as they are."""
+    units: list[Block] = []
+    for block in blocks:
+        if block.path is None:
+            units.append(block)
+        units += [replace(block, rows=group.rows, bytes=group.bytes, box=group.box, groups=(group,)) for group in block.groups]
+    return units
+
+
+def _middle(unit: Block) -> Block:
+    """The rows of a row group that are looked at."""
+    if unit.path is None:
+        return unit
+    (group,) = unit.groups
+    rows = min(group.rows, _SAMPLED_RANGE)
+    return replace(unit, rows=rows, groups=(replace(group, start=group.start + (group.rows - rows) // 2, rows=rows),))
+
+
 def sample(run: Run, settings: Settings, planned: Sequence[Planned], count: int) -> list[Sample]:
-    """A sample of each side for so many partitions: rows of some blocks, and the boxes of the other row groups where the files have them."""
-    calls, chosen = [], []
+    """A sample of each side for so many partitions: rows of some row groups, and the boxes of the others where the files have them."""
+    calls: list[Call] = []
+    chosen: list[tuple[list[Block], list[Block], list[int]]] = []
     for side in planned:
-        blocks = side.input.blocks
-        numbers = _evenly(len(blocks), min(max(_SAMPLED_BLOCKS[0], count), _SAMPLED_BLOCKS[1]))
-        rows = sum(blocks[number].rows for number in numbers)
-        step = max(1, rows // max(run.options.sample_rows, _SAMPLED_ROWS * count))
-        chosen.append(numbers)
-        for number in numbers:
-            one = Side(
-                side.source, needed_columns(side.source.names, [side.source.geometry]), [bare(blocks[number])], boxes=True, reach=side.reach
-            )
-            calls.append(Call(f"sample {blocks[number].label}", sample_block, [settings, one, step, *tables_of([blocks[number]])], 2))
-    references = iter(run.stage("sample", calls))
+        units = _units(side.input.blocks)
+        numbers = _evenly(len(units), min(max(_SAMPLED_GROUPS[0], count), _SAMPLED_GROUPS[1]))
+        some = [_middle(units[number]) for number in numbers]
+        step = max(1, sum(unit.rows for unit in some) // max(run.options.sample_rows, _SAMPLED_ROWS * count))
+        others = [unit for number, unit in enumerate(units) if number not in set(numbers)]
+        begin = len(calls)
+        for group in grouped(some, run.executor.slots):
+            columns = needed_columns(side.source.names, [side.source.geometry])
+            one = Side(side.source, columns, [bare(unit) for unit in group], boxes=True, reach=side.reach)
+            calls.append(Call(f"sample {side.source.name}", sample_block, [settings, one, step, *tables_of(group)], 2))
+        chosen.append(([units[number] for number in numbers], others, list(range(begin, len(calls)))))
+    references = run.stage("sample", calls)
     found = []
-    for side, numbers in zip(planned, chosen):
-        blocks = side.input.blocks
-        boxes, vertices, weights = [numpy.empty((0, 4))], [numpy.empty(0)], [numpy.empty(0)]
-        sampled = 0
-        for number in numbers:
-            some, points = run.executor.get(next(references)[1])
-            boxes.append(some)
-            vertices.append(points)
-            weights.append(numpy.full(len(some), blocks[number].rows / max(1, len(some))))
-            sampled += blocks[number].rows
-        others = [block for number, block in enumerate(blocks) if number not in set(numbers)]
-        unknown = sum(block.rows for block in others if block.box is None)
-        if sampled and unknown:
-            weights = [weight * (1 + unknown / sampled) for weight in weights]
-        mean = float(numpy.concatenate(vertices).mean()) if sum(len(one) for one in vertices) else 1.0
-        for block in others:
-            if block.box is not None:
+    for looked_at, others, numbers in chosen:
+        parts = [run.executor.get(references[number][1]) for number in numbers]
+        boxes = [numpy.empty((0, 4)), *(some for some, _ in parts)]
+        vertices = [numpy.empty(0), *(points for _, points in parts)]
+        # Row groups without a box, too, are what the sample says
+        rows = sum(unit.rows for unit in [*looked_at, *(unit for unit in others if unit.box is None)])
+        size = sum(len(some) for some in boxes)
+        weights = [numpy.full(size, rows / max(1, size))]
+        mean = float(numpy.concatenate(vertices).mean()) if size else 1.0
+        for unit in others:
+            if unit.box is not None:
                 # A row group whose rows were not looked at stands in the middles of the quarters of its box
-                x, y = (block.box[0] * 3 + block.box[2]) / 4, (block.box[1] * 3 + block.box[3]) / 4
-                u, v = (block.box[0] + block.box[2] * 3) / 4, (block.box[1] + block.box[3] * 3) / 4
+                x, y = (unit.box[0] * 3 + unit.box[2]) / 4, (unit.box[1] * 3 + unit.box[3]) / 4
+                u, v = (unit.box[0] + unit.box[2] * 3) / 4, (unit.box[1] + unit.box[3] * 3) / 4
                 boxes.append(numpy.array([(a, b, a, b) for a in (x, u) for b in (y, v)]))
                 vertices.append(numpy.full(4, mean))
-                weights.append(numpy.full(4, block.rows / 4))
+                weights.append(numpy.full(4, unit.rows / 4))
         found.append(Sample(numpy.concatenate(boxes), numpy.concatenate(vertices), numpy.concatenate(weights)))
     return found
 
@@ -262,8 +307,10 @@ def shuffle(run: Run, settings: Settings, side: Planned, places: Places, name: s
         calls.append(Call(f"cut {block.label}", cut_block, [settings, one, places, leaves, *tables_of([block])], 1 + len(leaves)))
     references = run.stage(f"cut {name}", calls)
     reaches: list[Optional[Box]] = [None] * len(places.splits)
+    side.once = True
     for leaves, found in zip(leaves_of, references):
         report: Report = run.executor.get(found[0])
+        side.once = side.once and report.facts["once"]
         for leaf, reference in zip(leaves, found[1:]):
             if report.facts["rows"].get(leaf):
                 side.pieces.setdefault(leaf, []).append(reference)

@@ -11,13 +11,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._engine import Side, empty_view, engine, guarded, schema_connection, table_of
-from ._exchange import Places, Planned, describe_job, describe_splits, opening_of, partition_count, place, settings_of, shuffle, tables_of
+from ._exchange import (
+    Places,
+    Planned,
+    describe_job,
+    describe_splits,
+    opening_of,
+    partition_count,
+    place,
+    settings_of,
+    shuffle,
+    streamed,
+    tables_of,
+)
 from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, needed_columns, open_input, quote, text
 from ._options import Options, Settings
 from ._output import Result
 from ._rows import Shape, Sink, finish, sink_of
-from ._sjoin import choose_broadcast, grouped
+from ._sjoin import choose_broadcast
 from ._splits import Splits
 
 OVERLAYS = ("intersection", "difference", "identity", "symdifference", "union")
@@ -65,7 +77,7 @@ def run_partitions(
         sides, tables = [], []
         for side in (first, second):
             pieces = side.pieces.get(part, [])
-            sides.append(side.side([], boxes=True, piece_count=len(pieces)))
+            sides.append(side.side([], piece_count=len(pieces)))
             tables += pieces
         for side in others:
             whole, whole_tables = side.whole()
@@ -78,20 +90,16 @@ def run_partitions(
 
 
 def run_blocks(
-    job: Run, settings: Settings, spec: Spec, streamed: Planned, groups: Sequence[Sequence[Block]], others: Sequence[Planned], name: str
+    job: Run, settings: Settings, spec: Spec, first: Planned, groups: Sequence[Sequence[Block]], others: Sequence[Planned], name: str
 ) -> list[Any]:
     """One pass: the blocks of one side, with all of the others everywhere."""
     wholes = [side.whole() for side in others]
     calls = []
     for part, group in enumerate(groups):
-        sides = [streamed.side(group), *(side for side, _ in wholes)]
+        sides = [first.side(group), *(side for side, _ in wholes)]
         tables = [*tables_of(group), *(table for _, given in wholes for table in given)]
         calls.append(Call(f"{spec.prefix or 'query'} part {part}", query_rows, [settings, spec, part, sides, *tables], 2))
     return [reference[1] for reference in job.stage(name, calls, counts=True)]
-
-
-def _group_count(job: Run, rows: int) -> int:
-    return job.options.partitions or max(1, min(3 * job.executor.slots, 1 + rows // 20_000))
 
 
 # ---- overlay
@@ -190,7 +198,7 @@ def plan_overlay(
         passes.append((_widened(call(1, "difference"), columns, range(middle, len(columns) - 1)), True))
     plan = OverlayPlan(job, settings, planned[0], planned[1], how, (views[0][0], views[1][0]), passes, empty)
     if len(passes) == 1 and choose_broadcast(job, settings, inputs[0], inputs[1], "r"):
-        plan.groups = grouped(inputs[0].blocks, _group_count(job, inputs[0].rows))
+        plan.groups = streamed(job, inputs[0])
         return plan
     plan.splits, _ = place(job, settings, planned, partition_count(job, settings, planned), [False, False])
     return plan
@@ -353,8 +361,7 @@ def plan_sql(
             con.execute(f"DESCRIBE {combine}")
     plan = SqlPlan(job, settings, query, combine, planned, order, empty)
     if len(names) == 1:
-        first = planned[names[0]].input
-        plan.groups = grouped(first.blocks, _group_count(job, first.rows))
+        plan.groups = streamed(job, planned[names[0]].input)
     else:
         both = [planned[name] for name in names]
         plan.splits, _ = place(job, settings, both, partition_count(job, settings, both), [False, False])

@@ -234,6 +234,20 @@ def _blocks_of(footer: _Footer, first: int, block_bytes: int) -> list[Block]:
     ]
 
 
+def merged(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks of one file that follow each other, as one: a scan of them costs less than several."""
+    found: list[Block] = []
+    for block in blocks:
+        last = found[-1] if found else None
+        if last is None or block.path is None or last.path != block.path or last.first != block.first:
+            found.append(block)
+        else:
+            found[-1] = replace(
+                last, rows=last.rows + block.rows, bytes=last.bytes + block.bytes, box=_merge([last.box, block.box]), groups=last.groups + block.groups
+            )
+    return found
+
+
 def _block_size(total: int, block_bytes: int, count: int) -> int:
     """The size of blocks that makes at least `count` of them, if they are not too small then."""
     return min(block_bytes, max(total // count, _LEAST_BLOCK))

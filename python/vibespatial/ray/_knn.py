@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence
 
 import numpy
 
-from ._engine import Side, empty_view, engine, guarded, schema_connection, table_of
+from ._engine import Side, empty_view, engine, guarded, packed, schema_connection, table_of
 from ._exchange import (
     Places,
     Planned,
@@ -19,14 +19,15 @@ from ._exchange import (
     place,
     settings_of,
     shuffle,
+    streamed,
     tables_of,
 )
 from ._executor import Call, Run, executor_of
-from ._inputs import HIDDEN, Block, number, open_input
+from ._inputs import HIDDEN, Block, number, open_input, quote
 from ._options import Options, Settings
 from ._output import Result
 from ._rows import Shape, Sink, finish, shape_of, sink_of
-from ._sjoin import choose_broadcast, grouped
+from ._sjoin import choose_broadcast
 from ._splits import Splits
 
 _PAIR = f"{HIDDEN}lid, {HIDDEN}rid, distance"
@@ -118,11 +119,11 @@ def _first_round(con: Any, spec: Spec, part: int, left: Side) -> tuple[int, Any,
     con.register(f"{HIDDEN}asking", pyarrow.table({f"{HIDDEN}id": pyarrow.array(asking, pyarrow.int64())}))
     chosen = f"{HIDDEN}lid IN (SELECT {HIDDEN}id FROM {HIDDEN}asking)"
     waiting = table_of(con, f"FROM {HIDDEN}pairs WHERE {chosen}")
-    names = ", ".join([*(f'"{name}"' for name in left.columns), f"{HIDDEN}id", f"{HIDDEN}d"])
+    names = ", ".join([*(quote(name) for name in left.columns), f"{HIDDEN}id", f"{HIDDEN}d"])
     asked = {}
     for leaf, rows in others.items():
         con.register(f"{HIDDEN}to", pyarrow.table({f"{HIDDEN}id": pyarrow.array(rows, pyarrow.int64())}))
-        asked[leaf] = table_of(con, f"SELECT {names} FROM {HIDDEN}reach SEMI JOIN {HIDDEN}to USING ({HIDDEN}id)")
+        asked[leaf] = table_of(con, packed(left.source, left.columns, f"SELECT {names} FROM {HIDDEN}reach SEMI JOIN {HIDDEN}to USING ({HIDDEN}id)"))
     rows_, out = spec.sink.emit(con, _nearest(spec, f"FROM {HIDDEN}pairs WHERE NOT {chosen}"), f"{part:05d}")
     return rows_, out, waiting, asked
 
@@ -239,8 +240,8 @@ class KnnPlan:
             shuffle(self.job, self.settings, self.right, Places(splits), "right")
         calls = []
         for part in range(len(splits)):
-            left, left_tables = self.left.leaf(splits, part)
-            right, right_tables = self.right.leaf(splits, part)
+            left, left_tables = self.left.leaf(splits, part, boxes=True)
+            right, right_tables = self.right.leaf(splits, part, boxes=False)
             calls.append(
                 Call(
                     f"neighbours in part {part}",
@@ -256,7 +257,7 @@ class KnnPlan:
         for part in range(len(splits)):
             homes = [home for home, leaves in enumerate(asks) if part in leaves]
             if homes:
-                right, right_tables = self.right.leaf(splits, part)
+                right, right_tables = self.right.leaf(splits, part, boxes=False)
                 left = self.left.side([])
                 calls.append(
                     Call(
@@ -309,7 +310,7 @@ def plan_knn(
     planned = [Planned.of(left_input, shape.items), Planned.of(right_input, shape.items)]
     plan = KnnPlan(job, settings, planned[0], planned[1], k, max_distance, shape)
     if choose_broadcast(job, settings, left_input, right_input, "r"):
-        plan.groups = grouped(left_input.blocks, options.partitions or max(1, min(3 * job.executor.slots, 1 + left_input.rows // 20_000)))
+        plan.groups = streamed(job, left_input)
         return plan
     plan.splits, samples = place(job, settings, planned, partition_count(job, settings, planned), [False, True])
     plan.extent = extent_of(samples)

@@ -154,11 +154,13 @@ class Settings:
 
 @dataclass
 class Report:
-    """What a task says about itself. `engines` counts decisions: (operation, engine, reason) -> how often."""
+    """What a task says about itself. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `engines`
+    counts decisions: (operation, engine, reason) -> how often."""
 
     label: str = ""
     rows: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     read: int = 0
     host: str = ""
     process: int = 0

@@ -20,6 +20,7 @@ from ._exchange import (
     repeated_reads,
     settings_of,
     shuffle,
+    streamed,
     tables_of,
 )
 from ._executor import Call, Run, executor_of
@@ -45,7 +46,6 @@ PREDICATES = {
 HOW = ("inner", "left", "right", "full", "semi", "anti")
 # Which sides' rows must be known to have found no partner anywhere, or one
 _KEPT = {"inner": "", "left": "l", "right": "r", "full": "lr", "semi": "l", "anti": "l"}
-_JOIN = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
 def join_condition(predicate: str, distance: Optional[float], extra: Optional[str]) -> str:
@@ -94,7 +94,7 @@ def join_rows(settings: Settings, spec: Spec, part: int, left: Side, right: Side
     """Joins two sides. Returns the report, the rows, the rows of l and r that wait for other partitions, and the row numbers of l and r
     that found a partner here and are at home elsewhere."""
     label = f"join part {part}"
-    with engine(settings, label) as (con, report):
+    with engine(settings, label, written=True) as (con, report):
         rest = iter(tables)
         left.fill(rest)
         right.fill(rest)
@@ -102,7 +102,7 @@ def join_rows(settings: Settings, spec: Spec, part: int, left: Side, right: Side
         def work() -> tuple[int, Any, Any, Any, Any, Any]:
             left.view(con, "l_rows")
             right.view(con, "r_rows")
-            return _join(con, spec, part)
+            return _join(con, spec, part, left, right)
 
         report.rows, out, *others = guarded(con, settings, report, [left, right], work)
         report.read = sum(block.rows for side in (left, right) for block in side.blocks)
@@ -111,44 +111,53 @@ def join_rows(settings: Settings, spec: Spec, part: int, left: Side, right: Side
     return (report, out, *others)
 
 
-def _rule(spec: Spec, part: int) -> str:
+def _rule(spec: Spec, part: int, left: Side, right: Side) -> str:
     """The condition that counts a pair once: here, if the lower left corner of the shared box is here."""
-    if spec.splits is None:
+    if spec.splits is None or left.once or right.once:
         return "true"
     corner = point_in(f"greatest(l.{HIDDEN}x0, r.{HIDDEN}x0)", f"greatest(l.{HIDDEN}y0, r.{HIDDEN}y0)", spec.splits.leaves[part].region)
     # A row that is in no other partition has all its pairs here
     return f"(l.{HIDDEN}one OR r.{HIDDEN}one OR ({corner}))"
 
 
-def _join(con: Any, spec: Spec, part: int) -> tuple[int, Any, Any, Any, Any, Any]:
+def _from(kept: str, on: str, left: Side, right: Side) -> str:
+    """The join that keeps the rows of these sides without a partner. The side of fewer rows comes last: it gets the index."""
+    sides = ("r", "l") if left.count < right.count else ("l", "r")
+    kind = {"": "JOIN", sides[0]: "LEFT JOIN", sides[1]: "RIGHT JOIN", "lr": "FULL JOIN"}[kept]
+    return f"{sides[0]}_rows {sides[0]} {kind} {sides[1]}_rows {sides[1]} ON {on}"
+
+
+def _join(con: Any, spec: Spec, part: int, left: Side, right: Side) -> tuple[int, Any, Any, Any, Any, Any]:
     sink, name = spec.sink, f"{part:05d}"
-    rule = _rule(spec, part)
+    rule = _rule(spec, part, left, right)
     on = spec.on if rule == "true" else f"{spec.on} AND {rule}"
     if spec.how in ("semi", "anti"):
         if spec.broadcast == "l":
-            matched = f"SELECT DISTINCT l.{HIDDEN}id FROM l_rows l JOIN r_rows r ON {spec.on}"
+            matched = f"SELECT DISTINCT l.{HIDDEN}id FROM {_from('', spec.on, left, right)}"
             return 0, None, None, None, _ids(con, spec, matched), {}
-        return _semi(con, spec, name)
+        return _semi(con, spec, name, left, right)
     kept = _KEPT[spec.how]
     # A side that is broadcast is looked at by all tasks; only their union knows which of its rows have found nobody
     here = kept.replace(spec.broadcast, "") if spec.broadcast else kept
-    kind = _JOIN[{"": "inner", "l": "left", "r": "right", "lr": "full"}[here]]
-    if not kept or (spec.splits is None and here == kept):
-        rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM l_rows l {kind} r_rows r ON {on}", name)
+    # The sides with rows whose partner may be in another task
+    open_sides = [one for one, side in (("l", left), ("r", right)) if one in kept and (one == spec.broadcast or (spec.splits and not side.once))]
+    joined = _from(here, on, left, right)
+    if not open_sides:
+        rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM {joined}", name)
         return rows, out, None, None, {}, {}
     facts = ", ".join(
         f"{side}.{HIDDEN}{fact} AS {HIDDEN}{side}_{fact}"
         for side in "lr"
-        for fact in (("id", "one", "home", "x0", "y0") if spec.splits else ("id",))
+        for fact in (("id", "one", "home", "x0", "y0") if spec.splits and side in open_sides else ("id",))
     )
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}joined AS SELECT {sink.shape.select}, {facts} FROM l_rows l {kind} r_rows r ON {on}")
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}joined AS SELECT {sink.shape.select}, {facts} FROM {joined}")
     pair = f"({HIDDEN}l_id IS NOT NULL AND {HIDDEN}r_id IS NOT NULL)"
     emitted, waiting, away = [pair], {}, {}
     for side, other in (("l", "r"), ("r", "l")):
         if side not in kept:
             continue
         alone = f"{HIDDEN}{other}_id IS NULL"
-        if side in here and spec.splits is None:
+        if side not in open_sides:
             emitted.append(f"({alone})")
         elif spec.splits is None:
             away[side] = _ids(con, spec, f"SELECT {HIDDEN}{side}_id AS {HIDDEN}id FROM {HIDDEN}joined WHERE {pair}")
@@ -165,16 +174,20 @@ def _join(con: Any, spec: Spec, part: int) -> tuple[int, Any, Any, Any, Any, Any
     return rows, out, waiting.get("l"), waiting.get("r"), away.get("l", {}), away.get("r", {})
 
 
-def _semi(con: Any, spec: Spec, name: str) -> tuple[int, Any, Any, Any, Any, Any]:
+def _semi(con: Any, spec: Spec, name: str, left: Side, right: Side) -> tuple[int, Any, Any, Any, Any, Any]:
     """Rows of l that have a partner, or none. Those on a border wait at home for what other partitions have found."""
     sink, semi = spec.sink, spec.how == "semi"
-    if spec.splits is None:
-        rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM l_rows l {spec.how.upper()} JOIN r_rows r ON {spec.on}", name)
-        return rows, out, None, None, {}, {}
     kind = "SEMI" if semi else "ANTI"
+    joined = f"l_rows l {kind} JOIN r_rows r ON {spec.on}"
+    if left.count < right.count:
+        # The index is on the side of fewer rows
+        joined = f"l_rows l {kind} JOIN (SELECT l.{HIDDEN}id FROM {_from('', spec.on, left, right)}) r ON l.{HIDDEN}id = r.{HIDDEN}id"
+    if spec.splits is None or left.once:
+        rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM {joined}", name)
+        return rows, out, None, None, {}, {}
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {HIDDEN}joined AS SELECT {sink.shape.select}, l.{HIDDEN}id, l.{HIDDEN}one, l.{HIDDEN}home, l.{HIDDEN}x0, l.{HIDDEN}y0 "
-        f"FROM l_rows l {kind} JOIN r_rows r ON {spec.on}"
+        f"FROM {joined}"
     )
     # Rows on a border that the join has not returned
     border = f"l_rows l WHERE NOT l.{HIDDEN}one AND l.{HIDDEN}id NOT IN (SELECT {HIDDEN}id FROM {HIDDEN}joined)"
@@ -232,20 +245,6 @@ def settle_broadcast(settings: Settings, spec: Spec, given: Side, empty: Side, c
 # ---- the plan
 
 
-def grouped(blocks: Sequence[Block], count: int) -> list[list[Block]]:
-    """Blocks that follow each other, in at most `count` groups of about the same size."""
-    total = sum(block.bytes for block in blocks)
-    groups: list[list[Block]] = []
-    done = 0
-    for block in blocks:
-        at = int(done * count / total) if total else 0
-        while len(groups) <= at:
-            groups.append([])
-        groups[-1].append(block)
-        done += block.bytes
-    return [group for group in groups if group]
-
-
 def choose_broadcast(run: Run, settings: Settings, left: Input, right: Input, allowed: str = "lr") -> str:
     """The alias of the side that is sent to every node: the smaller one that fits; empty if there is none."""
     wanted = {"left": "l", "right": "r", "never": "", "auto": "auto"}[run.options.broadcast]
@@ -296,11 +295,11 @@ class SJoinPlan:
             return Sink(sink.shape).emit(con, f"SELECT {sink.shape.select} FROM l_rows l{right}", "0")[1]
 
     def _broadcast(self, spec: Spec) -> list[Any]:
-        sent, streamed = (self.left, self.right) if spec.broadcast == "l" else (self.right, self.left)
+        sent, read = (self.left, self.right) if spec.broadcast == "l" else (self.right, self.left)
         whole, whole_tables = sent.whole()
         calls = []
         for part, group in enumerate(self.groups):
-            stream, stream_tables = streamed.side(group), tables_of(group)
+            stream, stream_tables = read.side(group), tables_of(group)
             sides, tables = ([whole, stream], [*whole_tables, *stream_tables])
             if spec.broadcast == "r":
                 sides, tables = [stream, whole], [*stream_tables, *whole_tables]
@@ -311,7 +310,7 @@ class SJoinPlan:
             found = []
         if spec.broadcast in _KEPT[self.how]:
             away = [reference[4 if spec.broadcast == "l" else 5] for reference in references]
-            call = Call("settle", settle_broadcast, [self.settings, spec, whole, streamed.side([]), len(away), *away, *whole_tables], 2)
+            call = Call("settle", settle_broadcast, [self.settings, spec, whole, read.side([]), len(away), *away, *whole_tables], 2)
             found.append(self.job.stage("settle", [call], counts=True)[0][1])
         return found
 
@@ -321,10 +320,12 @@ class SJoinPlan:
         for side, name in ((self.left, "left"), (self.right, "right")):
             if not side.direct:
                 shuffle(self.job, self.settings, side, Places(splits), name)
+        # Boxes say which pairs count here, and whose rows may have partners elsewhere
+        both = not self.left.once and not self.right.once
         calls = []
         for part in range(len(splits)):
-            left, left_tables = self.left.leaf(splits, part)
-            right, right_tables = self.right.leaf(splits, part)
+            left, left_tables = self.left.leaf(splits, part, both or ("l" in _KEPT[self.how] and not self.left.once))
+            right, right_tables = self.right.leaf(splits, part, both or ("r" in _KEPT[self.how] and not self.right.once))
             calls.append(
                 Call(
                     f"join part {part}",
@@ -403,8 +404,7 @@ def plan_sjoin(
     plan = SJoinPlan(job, settings, planned[0], planned[1], on, how, shape)
     plan.broadcast = choose_broadcast(job, settings, left_input, right_input)
     if plan.broadcast:
-        streamed = right_input if plan.broadcast == "l" else left_input
-        plan.groups = grouped(streamed.blocks, options.partitions or max(1, min(3 * job.executor.slots, 1 + streamed.rows // 20_000)))
+        plan.groups = streamed(job, right_input if plan.broadcast == "l" else left_input)
         return plan
     # Empty geometries may equal each other, so all of them must be in one partition
     direct = predicate.lower().removeprefix("st_") != "equals"

@@ -135,7 +135,7 @@ class Splits:
             return boxes[which, node.axis] < node.value, boxes[which, node.axis + 2] >= node.value
 
         def visit(leaf: int, which: Any) -> None:
-            found[leaf] = numpy.sort(which)
+            found[leaf] = which
 
         self._walk(visit, numpy.flatnonzero(~boxless), goes)
         if boxless.any():
