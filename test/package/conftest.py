@@ -3,7 +3,9 @@ import collections
 import os
 import pathlib
 import random
+import re
 import shutil
+import subprocess
 import tempfile
 
 import pytest
@@ -90,3 +92,18 @@ def cluster():
     yield ray
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def fake_gpu(tmp_path_factory):
+    """The folder of a GPU plug-in that works without a GPU, for the build that the wheel was made of."""
+    build = pathlib.Path(os.environ["VIBESPATIAL_WHEEL"]).parents[2]
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if not (build / "libvibespatial_core.a").exists() or not compiler:
+        pytest.skip(f"no compiler, or the engine's library is not in {build}")
+    version = re.search(r"^project\(vibespatial VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+    folder = tmp_path_factory.mktemp("fake")
+    subprocess.run([compiler, "-std=c++17", "-shared", "-fPIC", "-O1", "-o", folder / "libvibespatial_cuda.so", "test/python/fake_engine.cpp",
+                    build / "libvibespatial_core.a", "-ffp-contract=off", f'-DVIBESPATIAL_VERSION="{version}"', "-Isrc", "-Ikernels/include",
+                    f"-I{build / 'generated'}", "-I.", "-Itest/unit/support"], check=True, cwd=ROOT)
+    return folder

@@ -4,6 +4,7 @@ VIBESPATIAL_RAY_KILLS=50 runs the test with killed workers so many times (defaul
 """
 import collections
 import contextlib
+import json
 import os
 import random
 import signal
@@ -192,6 +193,54 @@ def workers():
     agents = (b"ray::RuntimeEnv", b"ray::Dashboard")
     return [process for process, parent in parents.items()
             if parent in raylets and titles.get(process, b"").startswith(b"ray::") and not titles[process].startswith(agents)]
+
+
+GPUS = """if True:
+    import json, ray, shutil, sys, tempfile, vibespatial, vibespatial.ray
+    con = vibespatial.connect(threads=1)
+    fetch = lambda result: (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
+    points = fetch(con.execute("SELECT i AS id, ST_Point((i * 7919 % 8600) / 200, (i * 104729 % 8200) / 200) AS geom FROM range(20000) t(i)"))
+    areas = fetch(con.execute("SELECT i AS id, ST_MakeEnvelope(i % 40, i // 40, i % 40 + 1 + i % 3, i // 40 + 1) AS geom FROM range(1600) t(i)"))
+    found = []
+    for gpus in (1, 2):
+        folder = tempfile.mkdtemp(prefix="vibe-ray-", dir="/tmp")
+        ray.init(num_cpus=2, num_gpus=gpus, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=folder, log_to_driver=False,
+                 object_store_memory=200 * 2**20, configure_logging=False)
+        try:
+            for options in ({"num_gpus": gpus / 2, "gpu_memory": "1GB"}, {}):
+                for way in ({"broadcast": "right"}, {"broadcast": "never"}):
+                    result = vibespatial.ray.sjoin(points, areas, "within", aggregate={"n": "count(*)", "s": "sum(l.id * 7 + r.id)"}, partitions=4,
+                                                   memory="1GB", **options, **way)
+                    (row,) = result.to_arrow().to_pylist()
+                    found.append({"gpus": gpus, "asked": bool(options), "rows": [int(value) for value in row.values()], "log": result.log(),
+                                  "devices": [one.device for one in result.reports], "processes": [one.process for one in result.reports]})
+        finally:
+            ray.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(found))
+"""
+
+
+def test_a_task_uses_the_gpu_that_it_was_given(fake_gpu):
+    """On a plug-in without a GPU: workers that share one, workers with one each, and workers that have reserved none."""
+    environment = {**os.environ, "VIBESPATIAL_GPU_FOLDER": str(fake_gpu), "VIBESPATIAL_GPU_MIN_ROWS": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+                   "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run([sys.executable, "-c", GPUS], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    used = collections.defaultdict(set)
+    assert len(found) == 8 and len({tuple(one["rows"]) for one in found}) == 1 and found[0]["rows"][0] > 20000
+    for one in found:
+        engines = {(operation, engine) for task, operation, engine, _, _ in one["log"] if task.startswith("join")}
+        if not one["asked"]:
+            assert engines == {("all", "cpu")} and set(one["devices"]) == {""}
+            continue
+        assert any(operation.startswith("join_") and engine == "gpu" for operation, engine in engines), one["log"]
+        assert all("Fake" in device for device in one["devices"])
+        used[one["gpus"]].update(device.split(":")[0] for device in one["devices"])
+        # A process keeps its GPU: with several to be given, it ends after its task
+        assert one["gpus"] == 1 or len(set(one["processes"])) == len(one["processes"])
+    assert used == {1: {"CUDA_VISIBLE_DEVICES=0"}, 2: {"CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=1"}}
 
 
 def test_without_a_cluster_the_error_says_what_to_do():

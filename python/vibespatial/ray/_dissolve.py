@@ -57,7 +57,7 @@ def group_block(settings: Settings, spec: Spec, side: Side, *tables: Any) -> tup
 def dissolve_rows(settings: Settings, spec: Spec, part: int, side: Side, *tables: Any) -> tuple[Any, ...]:
     with engine(settings, f"dissolve part {part}", ordered=True) as (con, report):
         side.fill(iter(tables))
-        side.view(con, "d_rows")
+        side.view(con, "d_rows", settings.gpu)
         report.rows, out = spec.sink.emit(con, spec.call("d_rows"), f"{part:05d}")
     return report, out
 

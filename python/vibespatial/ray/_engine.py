@@ -29,6 +29,10 @@ _NOT_THE_DATA = (duckdb.OutOfMemoryException, duckdb.InterruptException)
 
 
 _open: dict[Any, Any] = {}
+_MODE = "VIBESPATIAL_EXECUTION_MODE"
+_GPUS = "CUDA_VISIBLE_DEVICES"
+# How long the first task of a process waits for its GPU and the kernels of joins; after that the CPU does what they are missing for
+_WARM_S = 60
 
 
 def _database(key: Any, config: dict[str, Any]) -> Any:
@@ -36,8 +40,31 @@ def _database(key: Any, config: dict[str, Any]) -> Any:
     if key not in _open:
         for other in [one for one in _open if isinstance(one, Settings) and isinstance(key, Settings)]:
             _open.pop(other).close()
-        _open[key] = connect(config=config)
+        given = os.environ.get(_MODE)
+        # LOAD begins to open a GPU if the mode lets it: in a process that has reserved none, it would take that of others
+        os.environ[_MODE] = "auto" if isinstance(key, Settings) and key.gpu else "cpu"
+        try:
+            _open[key] = connect(config=config)
+        finally:
+            os.environ.pop(_MODE)
+            if given is not None:
+                os.environ[_MODE] = given
     return _open[key]
+
+
+_device: dict[str, Optional[str]] = {}
+
+
+def _open_gpu(con: Any, settings: Settings) -> str:
+    """Waits for the GPU that Ray has given to this process; returns what it is."""
+    given = os.environ.get(_GPUS)
+    if _device.setdefault("given", given) != given:
+        raise RuntimeError(f"this process has opened the GPU {_device['given']} and cannot change to {given}, which its task was given")
+    if settings.gpu_memory:
+        con.execute(f"SET vibe_gpu_memory_limit = {text(settings.gpu_memory)}")
+    con.execute(f"FROM vibe_ensure_warm({_WARM_S})").fetchall()
+    (detail,) = con.execute("SELECT detail FROM vibe_gpu_info() WHERE component = 'device'").fetchall()[0]
+    return f"{_GPUS}={given}: {detail}"
 
 
 _SPILL = "vibespatial-ray-"
@@ -98,7 +125,7 @@ def schema_connection() -> Iterator[Any]:
 @contextlib.contextmanager
 def engine(settings: Settings, label: str, ordered: bool = False, written: bool = False) -> Iterator[tuple[Any, Report]]:
     """A connection with the budget of a task, and the report that is filled in when it ends. `ordered` keeps rows in the order in which
-    they are scanned. `written` keeps the sides of a join as they are written: DuckDB takes every Arrow table for one of a single row."""
+    they are scanned. `written` keeps the sides of a join as they are written: DuckDB does not know how many rows an Arrow table has."""
     begin, cpu = time.monotonic(), time.process_time()
     report = Report(label, host=socket.gethostname(), process=os.getpid())
     config: dict[str, Any] = {
@@ -109,10 +136,10 @@ def engine(settings: Settings, label: str, ordered: bool = False, written: bool 
         config["temp_directory"] = _temporary(settings)
     with _Memory() as memory, _database(settings, config).cursor() as con:
         con.execute(f"SET preserve_insertion_order = {'true' if ordered else 'false'}")
-        con.execute(f"SET disabled_optimizers = '{'join_order,build_side_probe_side' if written else ''}'")
+        con.execute(f"SET disabled_optimizers = '{'build_side_probe_side' if written else ''}'")
         con.execute(f"SET vibe_execution_mode = '{'auto' if settings.gpu else 'cpu'}'")
-        if settings.gpu and settings.gpu_memory:
-            con.execute(f"SET vibe_gpu_memory_limit = {text(settings.gpu_memory)}")
+        if settings.gpu:
+            report.device = _open_gpu(con, settings)
         # Where no GPU is asked for there is nothing to decide, and nothing is logged
         report.engines = {("all", "cpu", "the task has reserved no GPU"): 1}
         last = con.execute("SELECT coalesce(max(sequence), 0) FROM vibe_dispatch_log()").fetchall()[0][0]
@@ -174,7 +201,16 @@ def empty_view(con: Any, name: str, source: Source) -> None:
     con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{geometry} FROM (SELECT {columns}) LIMIT 0")
 
 
-def block_rows(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str], name: str) -> str:
+def _registered(con: Any, name: str, table: Any, stored: bool) -> str:
+    """The name of an Arrow table in SQL. `stored` copies it into a table of DuckDB's, which knows how many rows it has."""
+    con.register(name, table)
+    if not stored:
+        return name
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name}_stored AS FROM {name}")
+    return f"{name}_stored"
+
+
+def block_rows(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str], name: str, stored: bool = False) -> str:
     """A query for the rows of a block: the columns, and the number of each row."""
     listed = "".join(f"{quote(column)}, " for column in columns)
     if block.path is None:
@@ -182,8 +218,7 @@ def block_rows(con: Any, source: Source, block: Block, table: Any, columns: Sequ
         import pyarrow  # type: ignore[import-untyped]
 
         numbers = pyarrow.array(numpy.arange(block.first, block.first + block.rows))
-        con.register(name, table.append_column(f"{HIDDEN}id", numbers))
-        return f"SELECT {listed}{HIDDEN}id FROM {name}"
+        return f"SELECT {listed}{HIDDEN}id FROM {_registered(con, name, table.append_column(f'{HIDDEN}id', numbers), stored)}"
     # Row numbers of the file leave out row groups before they are read
     runs: list[list[int]] = []
     for group in block.groups:
@@ -291,19 +326,20 @@ class Side:
         """How many rows there are, before those of other partitions are left out."""
         return sum(block.rows for block in self.blocks) + sum(piece.num_rows for piece in self.pieces)
 
-    def rows(self, con: Any, name: str) -> str:
-        """A query for the rows. Arrow data is registered under names that begin with `name`."""
+    def rows(self, con: Any, name: str, stored: bool = False) -> str:
+        """A query for the rows. Arrow data is registered under names that begin with `name`, or stored in tables of them."""
         import pyarrow  # type: ignore[import-untyped]
 
         kept = list(self.columns)
         # By whether rows without a box are of this partition; those of cut rows are
         read: dict[bool, list[str]] = {}
         for at, (block, table) in enumerate(zip(self.blocks, self.tables)):
-            rows = block_rows(con, self.source, block, table, kept, f"{HIDDEN}{name}_{at}")
+            rows = block_rows(con, self.source, block, table, kept, f"{HIDDEN}{name}_{at}", stored)
             read.setdefault(self.region is None or self.boxless[at], []).append(f"({rows})")
         if self.pieces:
-            con.register(f"{HIDDEN}{name}_cut", pyarrow.concat_tables(self.pieces, promote_options="permissive"))
-            read.setdefault(True, []).append(f"({unpacked(self.source, kept, f'{HIDDEN}{name}_cut')})")
+            whole = pyarrow.concat_tables(self.pieces, promote_options="permissive")
+            moved = _registered(con, f"{HIDDEN}{name}_cut", whole, stored)
+            read.setdefault(True, []).append(f"({unpacked(self.source, kept, moved)})")
         found = []
         for boxless, parts in read.items():
             rows = " UNION ALL ".join(parts)
@@ -318,14 +354,15 @@ class Side:
             found.append(f"SELECT {listed}{', ' if listed else ''}NULL::BIGINT AS {HIDDEN}id{boxes} WHERE false")
         return " UNION ALL ".join(found)
 
-    def view(self, con: Any, name: str) -> None:
+    def view(self, con: Any, name: str, stored: bool = False) -> None:
         """A view of the rows with their geometry as _vibe_g, and of a partition whose rows have boxes: _vibe_one, whether a row is in
-        no other one, and _vibe_home, whether this one has the lower left corner of its box."""
+        no other one, and _vibe_home, whether this one has the lower left corner of its box. `stored` is for tasks with a GPU: how many
+        rows there are decides whether it is used, and DuckDB takes every Arrow table for one of a single row."""
         extra = "" if self.source.geometry is None else f", ({self.source.geometry}) AS {HIDDEN}g"
         if self.region is not None and self.boxes:
             extra += f", ({HIDDEN}x0 IS NULL OR ({inside(self.region)})) AS {HIDDEN}one"
             extra += f", ({HIDDEN}x0 IS NULL OR ({point_in(f'{HIDDEN}x0', f'{HIDDEN}y0', self.region)})) AS {HIDDEN}home"
-        con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{extra} FROM ({self.rows(con, name)})")
+        con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{extra} FROM ({self.rows(con, name, stored)})")
 
 
 def _fails(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str]) -> Optional[str]:

@@ -89,9 +89,14 @@ class RayExecutor:
         if options.num_gpus and resources.get("GPU", 0) < options.num_gpus:
             raise ValueError(f"the cluster has {resources.get('GPU', 0):g} GPUs, and a task asks for {options.num_gpus:g}")
         self.slots = max(1, cores // options.threads)
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        self.nodes = len(nodes)
+        # A process cannot change its GPU: where a node has several, it ends after one task, as the next may be given another one
+        self._once: dict[str, int] = {}
         if options.num_gpus:
             self.slots = max(1, min(self.slots, int(resources["GPU"] / options.num_gpus)))
-        self.nodes = sum(1 for node in ray.nodes() if node["Alive"])
+            if any(node["Resources"].get("GPU", 0) > 1 for node in nodes):
+                self._once = {"max_calls": 1}
 
     def memory(self) -> int:
         """The share of half of a node's memory that one task has, on the node that has least."""
@@ -117,10 +122,9 @@ class RayExecutor:
     def submit(self, call: Call) -> list[Any]:
         remote = self._remote.get(call.task)
         if remote is None:
-            remote = self._remote[call.task] = self.ray.remote(call.task)
+            remote = self._remote[call.task] = self.ray.remote(num_cpus=self.options.threads, **self._once)(call.task)
         found = remote.options(
             name=call.label,
-            num_cpus=self.options.threads,
             num_gpus=self.options.num_gpus,
             num_returns=call.returns,
             max_retries=self.options.max_retries,

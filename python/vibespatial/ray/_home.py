@@ -54,7 +54,7 @@ def query_rows(settings: Settings, spec: Spec, part: int, sides: Sequence[Side],
 
         def work() -> tuple[int, Any]:
             for at, (side, (name, columns)) in enumerate(zip(sides, spec.views)):
-                side.view(con, f"{HIDDEN}side_{at}")
+                side.view(con, f"{HIDDEN}side_{at}", settings.gpu)
                 con.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT {columns} FROM {HIDDEN}side_{at}")
             return spec.sink.emit(con, spec.query, f"{spec.prefix}{part:05d}")
 

@@ -81,8 +81,8 @@ def find_neighbours(settings: Settings, spec: Spec, part: int, left: Side, right
         right.fill(rest)
 
         def work() -> tuple[int, Any, Any, dict[int, Any]]:
-            left.view(con, "l_rows")
-            right.view(con, "r_rows")
+            left.view(con, "l_rows", settings.gpu)
+            right.view(con, "r_rows", settings.gpu)
             _search(con, spec)
             if spec.splits is None:
                 rows, out = spec.sink.emit(con, _nearest(spec, f"FROM {HIDDEN}pairs"), f"{part:05d}")
@@ -138,8 +138,8 @@ def answer_neighbours(
         left.pieces = asking
 
         def work() -> dict[int, Any]:
-            left.view(con, "l_rows")
-            right.view(con, "r_rows")
+            left.view(con, "l_rows", settings.gpu)
+            right.view(con, "r_rows", settings.gpu)
             _search(con, spec)
             found = {}
             for home, rows in zip(homes, asking):

@@ -154,8 +154,8 @@ class Settings:
 
 @dataclass
 class Report:
-    """What a task says about itself. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `engines`
-    counts decisions: (operation, engine, reason) -> how often."""
+    """What a task says about itself. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `device` is
+    the GPU that the task was given. `engines` counts decisions: (operation, engine, reason) -> how often."""
 
     label: str = ""
     rows: int = 0
@@ -164,6 +164,7 @@ class Report:
     read: int = 0
     host: str = ""
     process: int = 0
+    device: str = ""
     peak_memory: int = 0
     engines: dict[tuple[str, str, str], int] = field(default_factory=dict)
     skipped: list[tuple[str, Optional[int], str]] = field(default_factory=list)

@@ -38,6 +38,11 @@ class Shape:
         """Whether the rows are looked at more than once."""
         return any(aggregate.exact for aggregate in self.aggregates or ())
 
+    @property
+    def summed(self) -> bool:
+        """Whether all that is wanted of the rows are aggregates that one look at them gives."""
+        return self.aggregates is not None and not self.materialized
+
 
 @dataclass(frozen=True)
 class Sink:
@@ -47,14 +52,15 @@ class Sink:
     folder: Optional[Folder] = None
     extent: Optional[Box] = None
 
-    def emit(self, con: Any, sql: str, part: str) -> tuple[int, Any]:
-        """Takes the rows of a query; returns how many there are and what the task returns for them."""
+    def emit(self, con: Any, sql: str, part: str, also: Sequence[str] = ()) -> tuple[int, Any]:
+        """Takes the rows of a query; returns how many there are and what the task returns for them. Aggregates are grouped by the columns
+        `also` besides."""
         if self.shape.aggregates is not None:
             source = f"({sql})"
             if self.shape.materialized:
                 con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}rows AS {sql}")
                 source = f"{HIDDEN}rows"
-            parts = partial(con, self.shape.names, self.shape.aggregates, source)
+            parts = partial(con, [*self.shape.names, *also], self.shape.aggregates, source)
             return parts[0].num_rows, parts
         if self.folder is not None:
             rows, size = self.folder.write(con, sql, part, self.extent)

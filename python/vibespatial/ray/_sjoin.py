@@ -100,8 +100,8 @@ def join_rows(settings: Settings, spec: Spec, part: int, left: Side, right: Side
         right.fill(rest)
 
         def work() -> tuple[int, Any, Any, Any, Any, Any]:
-            left.view(con, "l_rows")
-            right.view(con, "r_rows")
+            left.view(con, "l_rows", settings.gpu)
+            right.view(con, "r_rows", settings.gpu)
             return _join(con, spec, part, left, right)
 
         report.rows, out, *others = guarded(con, settings, report, [left, right], work)
@@ -145,6 +145,14 @@ def _join(con: Any, spec: Spec, part: int, left: Side, right: Side) -> tuple[int
     if not open_sides:
         rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM {joined}", name)
         return rows, out, None, None, {}, {}
+    if spec.splits is None and sink.shape.summed:
+        # By row of the side that is broadcast as well: then the groups say which of its rows have a partner
+        mine = f"{spec.broadcast}.{HIDDEN}id"
+        rows, (table,) = sink.emit(con, f"SELECT {sink.shape.select}, {mine} FROM {joined}", name, [f"{HIDDEN}id"])
+        con.register(f"{HIDDEN}groups", table)
+        found = _ids(con, spec, f"SELECT {HIDDEN}id FROM {HIDDEN}groups WHERE {HIDDEN}id IS NOT NULL")
+        table = table.drop_columns([f"{HIDDEN}id"])
+        return rows, [table], None, None, *((found, {}) if spec.broadcast == "l" else ({}, found))
     facts = ", ".join(
         f"{side}.{HIDDEN}{fact} AS {HIDDEN}{side}_{fact}"
         for side in "lr"
