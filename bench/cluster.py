@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Joins over two Ray workers of one thread beside one process of two threads, and a simulation of partitions for 10, 100 and 1,000 workers.
 
-usage: cluster.py [--points N] [--repeat N] [--budget 1500MB] [--only measure|simulate]
+usage: cluster.py [--points N] [--spatialbench FOLDER] [--repeat N] [--budget 1500MB] [--only measure|simulate]
 
 Run it with 'make bench-ray', which lays out the package. Points lie around cities, more where more people live; they are joined with the
-provinces that the package brings, or with those of --provinces.
+provinces that the package brings, or with those of --provinces. With --spatialbench it runs queries 10 and 11 of SpatialBench instead, on the
+tables that 'make bench-spatialbench ARGS="--sf 10"' has left in build/spatialbench/sf10.
 """
 import argparse
+import decimal
 import heapq
+import os
 import pathlib
 import shutil
 import statistics
@@ -18,56 +21,115 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
 
 
-def best(work, repeat):
-    """The least and the median of the times that the work takes, and what it returned last."""
-    times, value = [], None
-    for _ in range(repeat):
-        begin = time.monotonic()
-        value = work()
-        times.append(time.monotonic() - begin)
-    return min(times), statistics.median(times), value
+# SpatialBench's queries 10 and 11, all groups of 10 without its order. Durations are numbers: intervals cannot be averaged in parts.
+ZONE_STATISTICS = """SELECT z_zonekey, z_name AS pickup_zone, avg(epoch_us(t_dropofftime) - epoch_us(t_pickuptime)) AS avg_duration,
+        avg(t_distance) AS avg_distance, count(t_tripkey) AS num_trips
+    FROM zone LEFT JOIN trip ON ST_Within(ST_GeomFromWKB(t_pickuploc), ST_GeomFromWKB(z_boundary)) GROUP BY z_zonekey, z_name"""
+BETWEEN_ZONES = """SELECT count(*) AS n FROM trip JOIN zone a ON ST_Within(ST_GeomFromWKB(t_pickuploc), ST_GeomFromWKB(a.z_boundary))
+        JOIN zone b ON ST_Within(ST_GeomFromWKB(t_dropoffloc), ST_GeomFromWKB(b.z_boundary))
+    WHERE a.z_zonekey <> b.z_zonekey"""
 
 
-def measure(points, repeat, budget, provinces):
+def cpu_seconds():
+    """CPU time of this process and of all that it has started."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found[int(name)] = pathlib.Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+    ours = {os.getpid()}
+    while more := {process for process, words in found.items() if int(words[1]) in ours} - ours:
+        ours |= more
+    return sum(int(found[process][11]) + int(found[process][12]) for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
+def table(result):
+    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
+
+
+def rows_of(found):
+    """Rows in an order, with numbers of ten digits: an average of one process is rounded at every step."""
+    return sorted(str([float(f"{float(value):.10g}") if isinstance(value, (int, float, decimal.Decimal)) else value for value in row.values()])
+                  for row in found.to_pylist())
+
+
+def compare(title, ways, repeat):
+    """Runs one process and the ways over the cluster in turn, and prints the least times of each. The first way is one process."""
+    print(title, flush=True)
+    times, last = {name: [] for name, _ in ways}, {}
+    for number in range(repeat + 1):
+        for name, work in ways:
+            cpu, begin = cpu_seconds(), time.monotonic()
+            last[name] = work()
+            # Workers that have not run yet have to be started and to load the extension
+            times[name] += [(time.monotonic() - begin, cpu_seconds() - cpu)] if number else []
+    whole = [min(column) for column in zip(*times[ways[0][0]])]
+    expected = rows_of(last[ways[0][0]])
+    for name, _ in ways:
+        wall, cpu = (min(column) for column in zip(*times[name]))
+        middle = statistics.median(one for one, _ in times[name])
+        print(f"  {name:<26} {wall:8.2f} s ({middle:.2f}), CPU {cpu:.2f} s", end="")
+        result = last[name]
+        if name == ways[0][0]:
+            print(flush=True)
+            continue
+        assert rows_of(result.to_arrow()) == expected, "the rows are not those of one process"
+        peak = max(report.peak_memory for report in result.reports)
+        moved = sum(report.facts.get("bytes", 0) for report in result.reports)
+        print(f"; of one process: {wall / whole[0]:.2f}, CPU {cpu / whole[1]:.2f}; peak of a worker {peak / 1e6:,.0f} MB, moved {moved / 1e6:,.0f} MB")
+        stages = {}
+        for report in result.reports:
+            tasks, seconds = stages.get(report.label.split()[0], (0, 0.0))
+            stages[report.label.split()[0]] = (tasks + 1, seconds + report.cpu_seconds)
+        print("    " + "; ".join(f"{stage}: {tasks} tasks, CPU {seconds:.2f} s" for stage, (tasks, seconds) in stages.items()), flush=True)
+
+
+def measure(points, repeat, budget, provinces, spatialbench):
     import ray_demo
     import vibespatial
     import vibespatial.ray
 
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="vibespatial-bench-"))
-    provinces = provinces or vibespatial.example("provinces")
     con = vibespatial.connect(threads=2)
-    path = folder / "points.parquet"
-    right = f"'{provinces}'"
-    kinds = dict(con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {right})").fetchall())
-    # WKB in a BLOB has no CRS, and geometries with and without one cannot be joined
-    plain = kinds["geom"] == "BLOB"
-    ray_demo.make_points(con, path, points, crs=None if plain else "OGC:CRS84")
-    geometry = "ST_GeomFromWKB(r.geom)" if plain else "r.geom"
-    query = f"SELECT r.name, count(*) FROM '{path}' l JOIN {right} r ON ST_Within(l.geom, {geometry}) GROUP BY ALL"
-    print(f"{points:,} points x {con.execute(f'SELECT count(*) FROM {right}').fetchall()[0][0]:,} provinces, count of points in each; {repeat} runs: least (median) seconds")
-    least, middle, expected = best(lambda: con.execute(query).fetchall(), repeat)
-    print(f"  one process, two threads      {least:8.2f} ({middle:.2f})")
-    con.close()
-    whole = least
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="vibespatial-bench-"))
     end = ray_demo.cluster(store=2 * 2**30)
+    print(f"one process of two threads beside two workers of one thread and {budget}; {repeat} runs in turn: least (median) wall seconds")
     try:
-        for title, options in (("two workers, broadcast", {"broadcast": "right"}), ("two workers, 6 partitions", {"broadcast": "never", "partitions": 6})):
-            def work(options=options):
-                return vibespatial.ray.sjoin(path, provinces, "within", select=["r.name"], aggregate={"n": "count(*)"}, memory=budget, **options)
+        if spatialbench:
+            trip, zone = spatialbench / "trip.parquet", spatialbench.parent / "zone_real.parquet"
+            con.execute(f"CREATE VIEW trip AS FROM '{trip}'; CREATE VIEW zone AS FROM '{zone}'")
+            count = con.execute("SELECT count(*) FROM trip").fetchall()[0][0]
+            compare(f"SpatialBench Q10, {count:,} trips", [
+                ("one process", lambda: table(con.execute(ZONE_STATISTICS))),
+                ("two workers", lambda: vibespatial.ray.sjoin(
+                    zone, trip, "contains", "left", ["l.z_zonekey", "l.z_name AS pickup_zone"],
+                    {"avg_duration": "avg(epoch_us(r.t_dropofftime) - epoch_us(r.t_pickuptime))", "avg_distance": "avg(r.t_distance)",
+                     "num_trips": "count(r.t_tripkey)"}, left_geometry="z_boundary", right_geometry="t_pickuploc", memory=budget)),
+            ], repeat)
+            compare(f"SpatialBench Q11, {count:,} trips", [
+                ("one process", lambda: table(con.execute(BETWEEN_ZONES))),
+                ("two workers", lambda: vibespatial.ray.sql(BETWEEN_ZONES, {"trip": trip, "zone": zone}, "trip", memory=budget,
+                                                            combine="SELECT CAST(sum(n) AS BIGINT) AS n FROM parts")),
+            ], repeat)
+            return
+        provinces = provinces or vibespatial.example("provinces")
+        path = folder / "points.parquet"
+        right = f"'{provinces}'"
+        kinds = dict(con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {right})").fetchall())
+        # WKB in a BLOB has no CRS, and geometries with and without one cannot be joined
+        plain = kinds["geom"] == "BLOB"
+        ray_demo.make_points(con, path, points, crs=None if plain else "OGC:CRS84")
+        geometry = "ST_GeomFromWKB(r.geom)" if plain else "r.geom"
+        query = f"SELECT r.name, count(*) AS n FROM '{path}' l JOIN {right} r ON ST_Within(l.geom, {geometry}) GROUP BY ALL"
 
-            work()  # workers that have not run yet have to be started and to load the extension
-            least, middle, result = best(work, repeat)
-            rows = {row["name"]: row["n"] for row in result.to_arrow().to_pylist()}
-            assert rows == dict(expected), "the rows are not those of one process"
-            peak = max(report.peak_memory for report in result.reports)
-            moved = sum(report.facts.get("bytes", 0) for report in result.reports)
-            print(f"  {title:<29} {least:8.2f} ({middle:.2f}), {least / whole:.2f} of one process; peak of a worker {peak / 1e6:,.0f} MB, moved {moved / 1e6:,.0f} MB")
-            stages = {}
-            for report in result.reports:
-                stage = report.label.split()[0]
-                seconds, tasks = stages.get(stage, (0.0, 0))
-                stages[stage] = (seconds + report.seconds, tasks + 1)
-            print("    " + "; ".join(f"{stage}: {tasks} tasks, {seconds:.2f} s" for stage, (seconds, tasks) in stages.items()))
+        def join(**options):
+            return vibespatial.ray.sjoin(path, provinces, "within", select=["r.name"], aggregate={"n": "count(*)"}, memory=budget, **options)
+
+        compare(f"{points:,} points x {con.execute(f'SELECT count(*) FROM {right}').fetchall()[0][0]:,} provinces, count of points in each", [
+            ("one process", lambda: table(con.execute(query))),
+            ("two workers, broadcast", join),
+            ("two workers, partitions", lambda: join(broadcast="never")),
+        ], repeat)
     finally:
         end()
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,6 +198,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--budget", default="1500MB")
     parser.add_argument("--provinces", help="a Parquet file with the columns name and geom")
+    parser.add_argument("--spatialbench", type=pathlib.Path, metavar="FOLDER", help="the tables of one scale; the zones are beside the folder")
     parser.add_argument("--only", choices=["measure", "simulate"])
     parser.add_argument("--total", type=int, default=1_000_000_000, help="points of the simulation")
     parser.add_argument("--cells", type=int, default=4096, help="cells of a side of its square")
@@ -143,7 +206,7 @@ def main():
     parser.add_argument("--task", type=float, default=0.1, help="seconds that a task takes without rows")
     given = parser.parse_args()
     if given.only != "simulate":
-        measure(given.points, given.repeat, given.budget, given.provinces)
+        measure(given.points, given.repeat, given.budget, given.provinces, given.spatialbench)
     if given.only != "measure":
         simulate(given.total, given.cells, given.row, given.task, [10, 100, 1000])
     return 0

@@ -58,6 +58,31 @@ def test_every_join_on_every_way(pair, one, predicate, how):
         assert result.rows == sum(expected.values())
 
 
+@pytest.mark.parametrize("how", HOW)
+def test_the_smaller_side_may_be_any(pair, how):
+    """The index is on the side of fewer rows, whichever is kept: here on the left one, and on some partitions' right one."""
+    few = pair[0].slice(0, 60)
+    for tables in ((few, pair[1]), (pair[0], pair[1].slice(0, 30))):
+        con = vibespatial.connect(threads=1)
+        con.register("a", tables[0])
+        con.register("b", tables[1])
+        items = "l.id" if how in ("semi", "anti") else "l.id, r.id AS other"
+        expected = bag(arrow(con.execute(f"SELECT {items} FROM a l {how} JOIN b r ON ST_Intersects(l.geom, r.geom)")))
+        assert len(expected) > 10
+        for broadcast, exchange, partitions in WAYS:
+            assert bag(ray_join(tables, "intersects", how, broadcast=broadcast, exchange=exchange, partitions=partitions).to_arrow()) == expected
+
+
+def test_points_need_no_second_round(pair):
+    """Each of them is in one partition, so a left join with them is settled in the first round."""
+    con = vibespatial.connect(threads=1)
+    con.register("a", pair[0])
+    points = arrow(con.execute("SELECT id, ST_Point(id % 40, id // 40) AS geom FROM a"))
+    for tables, how, settles in (((points, pair[1]), "left", False), ((points, pair[1]), "anti", False), ((points, pair[1]), "right", True), (pair, "left", True)):
+        result = ray_join(tables, "intersects", how, broadcast="never", exchange="shuffle", partitions=5)
+        assert any(report.label.startswith("settle") for report in result.reports) == settles
+
+
 @pytest.mark.parametrize("predicate", PREDICATES)
 def test_every_predicate(pair, one, predicate):
     for how in ("full", "anti"):
@@ -121,6 +146,21 @@ def test_aggregates_are_exact_and_the_same_for_any_distribution(pair, one):
             assert rows == expected, (how, broadcast, partitions)
     # The sums would differ if they were added in doubles
     assert len({math.fsum([1e16, 0.1, -1e16]), (1e16 + 0.1) - 1e16}) == 2
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+@pytest.mark.parametrize("key", ["l.kind", "r.kind"])
+def test_aggregates_of_one_pass(pair, how, key):
+    """Without sums of doubles: rows of a side that is broadcast are settled by the groups alone."""
+    con = vibespatial.connect(threads=1)
+    con.register("a", pair[0])
+    con.register("b", pair[1])
+    expected = bag(arrow(con.execute(f"SELECT {key}, count(*) AS n, count(r.id) AS some, count(DISTINCT l.id) AS ids, max(r.id) AS most "
+                                     f"FROM a l {how} JOIN b r ON ST_Intersects(l.geom, r.geom) GROUP BY ALL")))
+    for broadcast, exchange, partitions in WAYS:
+        table = vibespatial.ray.sjoin(*pair, "intersects", how, [key], {"n": "count(*)", "some": "count(r.id)", "ids": "count(DISTINCT l.id)", "most": "max(r.id)"},
+                                      executor="local", broadcast=broadcast, exchange=exchange, partitions=partitions).to_arrow()
+        assert bag(table) == expected, (broadcast, exchange, partitions)
 
 
 def test_sums_of_what_is_no_number():
@@ -267,6 +307,7 @@ def test_a_file_that_is_no_parquet(broken, folder):
     ({"select": ["l.nothing"]}, "nothing"),
     ({"select": ["l.id", "r.id"]}, "several columns of the name id"),
     ({"aggregate": {"m": "median(l.id)"}}, "no aggregate that can be computed in parts"),
+    ({"aggregate": {"m": "avg(to_seconds(l.id))"}}, "use avg of the difference of epoch_us"),
     ({"left_geometry": "nothing"}, "nothing"),
     ({"broadcast": "both"}, "broadcast must be one of"),
     ({"memory": "much"}, "no amount of memory"),

@@ -62,12 +62,12 @@ def typed(con: Any, parsed: Sequence[tuple[str, str, Optional[str], bool]], sour
         kind = "BIGINT"
         if argument is not None:
             kind = con.execute(f"DESCRIBE SELECT ({argument}) AS a FROM {source}").fetchall()[0][1]
+        if function == "avg" and kind == "INTERVAL":
+            raise ValueError(f"avg({argument}) is one of intervals, which cannot be computed in parts: use avg of the difference of epoch_us")
         exact = function in ("sum", "avg") and kind in ("DOUBLE", "FLOAT")
         if function == "avg" and not exact:
             # avg of any number is that of its double in DuckDB as well; integers and decimals are added exactly before
             kind = con.execute(f"DESCRIBE SELECT sum({argument}) AS a FROM {source}").fetchall()[0][1]
-            if kind == "INTERVAL":
-                raise ValueError(f"avg({argument}) is one of intervals, which cannot be computed in parts: use avg of their epoch_us")
         found.append(Aggregate(name, function, argument, distinct, kind, exact))
     return found
 

@@ -180,8 +180,8 @@ def _grown(box: Optional[Box], reach: float) -> Optional[Box]:
 
 
 def streamed(run: Run, given: Input) -> list[list[Block]]:
-    """The blocks of an input in as many groups as there are tasks to read it: two for each that can run at a time, as every task has to make
-    its own index of the other side; fewer if they would be small."""
+    """The blocks of an input in as many groups as there are tasks to read it: two for each that can run at a time, as every task has to
+    make its own index of the other side; fewer if they would be small."""
     groups = grouped(given.blocks, run.options.partitions or max(1, min(2 * run.executor.slots, 1 + given.rows // 20_000)))
     return [merged(group) for group in groups]
 

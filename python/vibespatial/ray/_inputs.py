@@ -242,9 +242,8 @@ def merged(blocks: Sequence[Block]) -> list[Block]:
         if last is None or block.path is None or last.path != block.path or last.first != block.first:
             found.append(block)
         else:
-            found[-1] = replace(
-                last, rows=last.rows + block.rows, bytes=last.bytes + block.bytes, box=_merge([last.box, block.box]), groups=last.groups + block.groups
-            )
+            rows, size, groups = last.rows + block.rows, last.bytes + block.bytes, last.groups + block.groups
+            found[-1] = replace(last, rows=rows, bytes=size, box=_merge([last.box, block.box]), groups=groups)
     return found
 
 

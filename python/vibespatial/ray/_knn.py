@@ -123,7 +123,8 @@ def _first_round(con: Any, spec: Spec, part: int, left: Side) -> tuple[int, Any,
     asked = {}
     for leaf, rows in others.items():
         con.register(f"{HIDDEN}to", pyarrow.table({f"{HIDDEN}id": pyarrow.array(rows, pyarrow.int64())}))
-        asked[leaf] = table_of(con, packed(left.source, left.columns, f"SELECT {names} FROM {HIDDEN}reach SEMI JOIN {HIDDEN}to USING ({HIDDEN}id)"))
+        chosen_rows = f"SELECT {names} FROM {HIDDEN}reach SEMI JOIN {HIDDEN}to USING ({HIDDEN}id)"
+        asked[leaf] = table_of(con, packed(left.source, left.columns, chosen_rows))
     rows_, out = spec.sink.emit(con, _nearest(spec, f"FROM {HIDDEN}pairs WHERE NOT {chosen}"), f"{part:05d}")
     return rows_, out, waiting, asked
 

@@ -140,7 +140,8 @@ def _join(con: Any, spec: Spec, part: int, left: Side, right: Side) -> tuple[int
     # A side that is broadcast is looked at by all tasks; only their union knows which of its rows have found nobody
     here = kept.replace(spec.broadcast, "") if spec.broadcast else kept
     # The sides with rows whose partner may be in another task
-    open_sides = [one for one, side in (("l", left), ("r", right)) if one in kept and (one == spec.broadcast or (spec.splits and not side.once))]
+    elsewhere = {"l": spec.splits and not left.once, "r": spec.splits and not right.once, spec.broadcast: True}
+    open_sides = [side for side in kept if elsewhere[side]]
     joined = _from(here, on, left, right)
     if not open_sides:
         rows, out = sink.emit(con, f"SELECT {sink.shape.select} FROM {joined}", name)
