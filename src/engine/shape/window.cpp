@@ -109,7 +109,8 @@ private:
 			return;
 		}
 		shape.view.box.Add(box);
-		if (probe) {
+		// Only those who ask whether the two meet want to know their distance otherwise
+		if (probe && probe->until == WindowProbe::MEET) {
 			Reach(ring, count);
 		}
 		if (probe && probe->until == WindowProbe::GEOMETRY_OUTSIDE && !probe->area.box.Covers(box)) {
