@@ -9,6 +9,7 @@
 #include "engine/gpu/machine/join.hpp"
 #include "engine/gpu/machine/neighbours.hpp"
 #include "engine/gpu/machine/overlay.hpp"
+#include "engine/gpu/machine/pinned.hpp"
 #include "engine/gpu/machine/tree.hpp"
 
 #include <atomic>
@@ -216,6 +217,12 @@ public:
 		FailToFinish(count);
 		return tile->Finish();
 	}
+	void ReadPinned(const GpuTileInput &input, vibe::Vec2 *to) override {
+		if (Wants("lost") || Wants("lost for good")) {
+			throw GpuError("the fake device was lost");
+		}
+		tile->ReadPinned(input, to);
+	}
 
 private:
 	const std::unique_ptr<GpuTile> tile;
@@ -333,6 +340,8 @@ public:
 		return {component};
 	}
 	void Configure(const GpuOptions &changed) override {
+		while (changed.memory_limit != options.memory_limit && pins.Free() > 0) {
+		}
 		options = changed;
 	}
 	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool) override {
@@ -385,8 +394,10 @@ public:
 	}
 	std::vector<GpuMemoryRow> Memory() override {
 		auto &pinned = FakePool::Get();
-		return {GpuMemoryRow {"pool", "fake", 1, 2, 3},
-		        GpuMemoryRow {"pinned staging", "fake", pinned.Bytes(), pinned.PeakBytes(), 1}};
+		std::vector<GpuMemoryRow> rows {GpuMemoryRow {"pool", "fake", 1, 2, 3},
+		                                GpuMemoryRow {"pinned staging", "fake", pinned.Bytes(), pinned.PeakBytes(), 1}};
+		pins.Report(rows);
+		return rows;
 	}
 	uint64_t MemoryLimit() override {
 		return options.memory_limit;
@@ -426,6 +437,9 @@ public:
 		return std::make_unique<FakeTile>(
 		    MakeTile(NewMachine(), std::static_pointer_cast<FakeBuild>(build)->build, condition));
 	}
+	std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &layout) override {
+		return pins.New(NewMachine, layout);
+	}
 	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) override {
 		FailAtOnce();
 		return std::make_unique<FakeSearch>(
@@ -452,6 +466,7 @@ private:
 	std::mutex lock;
 	std::map<BuildKey, std::shared_ptr<GpuBuild>> builds;
 	std::vector<KernelStatus> all;
+	MachinePins pins {[this] { return options.memory_limit; }};
 };
 
 extern "C" __attribute__((visibility("default"))) GpuEngine *

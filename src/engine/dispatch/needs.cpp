@@ -95,6 +95,10 @@ KernelNames JoinNeeds(const JoinCondition &condition, const SideKinds &probe, co
 	return names;
 }
 
+KernelNames FilterNeeds() {
+	return {"pinned_rows"};
+}
+
 KernelNames NeighbourNeeds(const SideKinds &left, const SideKinds &right) {
 	KernelNames names;
 	// Tiles of points, and tiles with other geometries

@@ -45,6 +45,8 @@ KernelNames BuildNeeds(const SideKinds &build, bool packs_tree);
 KernelNames TileNeeds(const JoinCondition &condition, const SideKinds &probe, const SideKinds &build);
 //! All that a join may need, what it needs first in front
 KernelNames JoinNeeds(const JoinCondition &condition, const SideKinds &probe, const SideKinds &build);
+//! A filter of pinned rows
+KernelNames FilterNeeds();
 //! A search for neighbours: the right side, and tiles of the left one
 KernelNames NeighbourNeeds(const SideKinds &left, const SideKinds &right);
 //! A function, row by row; one of one geometry has no right side

@@ -47,7 +47,8 @@ CudaEngine::CudaEngine(const GpuOptions &options)
                                         std::chrono::system_clock::now().time_since_epoch())
                                         .count()),
       libraries(options), precompiler(options, libraries, epoch), options(options), primitives(libraries),
-      streams(std::make_unique<StreamPool>()), resident(options.resident_limit) {
+      streams(std::make_unique<StreamPool>()), resident(options.resident_limit),
+      pins([this] { return MemoryLimit(); }) {
 	owner = getpid();
 	std::atexit(ShutdownAtExit);
 	coming_up = BackgroundThread([this] {
@@ -275,7 +276,8 @@ void CudaEngine::MakeMemory() {
 }
 
 size_t CudaEngine::FreeCaches() {
-	return resident.Free() + streams->FreeTemporaries();
+	const size_t freed = resident.Free() + streams->FreeTemporaries();
+	return freed > 0 ? freed : pins.Free();
 }
 
 std::shared_ptr<DeviceMemory> CudaEngine::CurrentMemory() {
@@ -356,6 +358,8 @@ void CudaEngine::Configure(const GpuOptions &new_options) {
 		// Work in progress keeps its memory; idle caches would keep theirs for ever
 		CheckCuda(cudaSetDevice(options.device), "the device");
 		FreeCaches();
+		while (pins.Free() > 0) {
+		}
 	}
 	resident.SetLimit(new_options.resident_limit);
 	{
@@ -392,6 +396,7 @@ std::vector<GpuMemoryRow> CudaEngine::Memory() {
 		held->Report(rows);
 	}
 	resident.Report(rows);
+	pins.Report(rows);
 	streams->Report(rows);
 	return rows;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/gpu/interface/engine.hpp"
+#include "engine/gpu/machine/pinned.hpp"
 #include "gpu_plugin/device/memory.hpp"
 #include "gpu_plugin/device/resident.hpp"
 #include "gpu_plugin/device/primitives.hpp"
@@ -49,6 +50,7 @@ public:
 	std::shared_ptr<GpuBuild> NewBuild() override;
 	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override;
 	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override;
+	std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &layout) override;
 	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override;
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) override;
@@ -110,6 +112,7 @@ private:
 	Primitives primitives;
 	std::unique_ptr<StreamPool> streams;
 	ResidentBuilds resident;
+	MachinePins pins;
 	std::mutex steps_lock;
 	std::deque<GpuStep> steps;
 	bool libraries_open = false;

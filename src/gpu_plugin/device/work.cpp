@@ -39,6 +39,10 @@ std::unique_ptr<GpuTile> CudaEngine::NewTile(const std::shared_ptr<GpuBuild> &bu
 	return MakeTile(NewMachine(), std::static_pointer_cast<MachineBuild>(build), condition);
 }
 
+std::shared_ptr<GpuPinned> CudaEngine::NewPinned(const PinnedLayout &layout) {
+	return pins.New([this] { return NewMachine(); }, layout);
+}
+
 std::unique_ptr<GpuSearch> CudaEngine::NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) {
 	return MakeSearch(NewMachine(), std::static_pointer_cast<MachineBuild>(build), k, most);
 }

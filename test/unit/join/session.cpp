@@ -1,3 +1,4 @@
+#include "engine/join/session/pinned.hpp"
 #include "engine/join/session/stream.hpp"
 
 #include "catch.hpp"
@@ -111,6 +112,17 @@ enum class Fault : uint8_t {
 	UPLOAD_ROOM // has no memory for them
 };
 
+//! Points of a table in segments. The filter of the tests keeps the rows of each segment whose number is within a term.
+struct FakePinned : PinnedRows {
+	size_t Segments() const override {
+		return segments.size();
+	}
+	size_t Count(size_t segment) const override {
+		return segments[segment].size();
+	}
+	std::vector<std::vector<vibe::Vec2>> segments;
+};
+
 //! A device that finds its pairs with a probe of the CPU
 struct FakeDevice : GpuEngine {
 	struct Build : GpuBuild {
@@ -196,6 +208,19 @@ struct FakeDevice : GpuEngine {
 			}
 		}
 		const GpuTileResult &Finish() override;
+		void ReadPinned(const GpuTileInput &from, vibe::Vec2 *to) override {
+			if (device.fault == Fault::FINISH) {
+				throw GpuError("read");
+			}
+			const auto &segment = static_cast<const FakePinned &>(*from.pinned).segments[from.segment];
+			for (size_t i = 0; i < from.count; i++) {
+				to[i] = segment[from.first + i];
+				for (auto &term : *from.filter) {
+					const auto row = static_cast<int64_t>(from.first + i);
+					to[i] = term.low <= row && row <= term.high ? to[i] : vibe::Vec2 {NAN, NAN};
+				}
+			}
+		}
 
 		FakeDevice &device;
 		std::vector<vibe::Vec2> points;
@@ -260,6 +285,9 @@ struct FakeDevice : GpuEngine {
 	PackedBoxes PackBoxes(const vibe::Box *, size_t, Parallel &, GpuTimes &) override {
 		return {};
 	}
+	std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &) override {
+		return nullptr;
+	}
 	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &, uint32_t, double) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &) override;
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &, Parallel &) override;
@@ -290,6 +318,16 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 	}
 	for (auto list : {&probe, &build, &open_probe, &open_build, &left}) {
 		list->clear();
+	}
+	if (input.pinned) {
+		const auto &segment = static_cast<const FakePinned &>(*input.pinned).segments[input.segment];
+		points = segment;
+		for (auto &term : *input.filter) {
+			for (size_t i = 0; i < points.size(); i++) {
+				const auto row = static_cast<int64_t>(i);
+				points[i] = term.low <= row && row <= term.high ? points[i] : vibe::Vec2 {NAN, NAN};
+			}
+		}
 	}
 	counts.assign(input.output == GpuOutput::COUNTS ? device.index.RowCount() : 0, 0);
 	found.assign(input.output == GpuOutput::FOUND ? input.count : 0, 0);
@@ -530,6 +568,31 @@ public:
 		return answer;
 	}
 
+	//! The probe side in segments on the device, with a filter by the number of a row in its segment, or without
+	Answer RunPinned(size_t segments, const PinnedTerms &filter) {
+		auto rows = std::make_shared<FakePinned>();
+		rows->segments.resize(segments);
+		for (size_t i = 0; i < probe.rows.size(); i++) {
+			vibe::Vec2 point {NAN, NAN};
+			if (probe.rows[i].data) {
+				REQUIRE(vibe::TryReadPoint(probe.rows[i].data, probe.rows[i].size, point));
+			}
+			rows->segments[i % segments].push_back(point);
+		}
+		JoinSession session(host, condition, of.output, of.ordered);
+		session.UseDevice(device.get(), build.rows.size());
+		auto joined = session.NewBuild(*index, true, [](const UploadReport &) {});
+		Answer answer;
+		try {
+			CountPinned(*joined, PinnedProbe {rows, filter});
+		} catch (const GpuError &) {
+			CHECK(!session.IsActive());
+		}
+		answer.counts = session.Counts();
+		answer.report = session.Report();
+		return answer;
+	}
+
 	void Check(const Answer &answer) const {
 		const auto expected = AllPairs(condition, probe, build);
 		CHECK(expected.size() > 100);
@@ -658,6 +721,43 @@ TEST_CASE("Tiles have the same pairs, counts and flags, whatever the device leav
 				      (no_room || fault == Fault::BEGIN || fault == Fault::NEW_TILE || fault == Fault::UPLOAD));
 			}
 		}
+	}
+}
+
+TEST_CASE("Pinned rows have the same counts, or none where the device is lost", "[join]") {
+	for (auto fault : {Fault::NONE, Fault::OPEN, Fault::NO_ROOM, Fault::NEVER_ROOM, Fault::BEGIN, Fault::FINISH,
+	                   Fault::NEW_TILE, Fault::UPLOAD_ROOM}) {
+		for (size_t segments : {1, 2, 7}) {
+			Join join(Case {true, false, false, fault, JoinOutput::COUNTS});
+			const auto answer = join.RunPinned(segments, {});
+			const bool lost = fault == Fault::NEW_TILE || fault == Fault::UPLOAD_ROOM ||
+			                  ((fault == Fault::BEGIN || fault == Fault::FINISH) && segments > 1);
+			if (lost) {
+				CHECK(answer.counts.empty());
+				CHECK(answer.report.rows == 0);
+				CHECK(join.host.failures > 0);
+				continue;
+			}
+			join.Check(answer);
+			CHECK(answer.report.rows == join.probe.rows.size());
+			CHECK((answer.report.open_pairs > 0) == (fault == Fault::OPEN));
+		}
+	}
+}
+
+TEST_CASE("Rows that a filter drops have no pairs, whichever engine looks for them", "[join]") {
+	for (auto fault : {Fault::NONE, Fault::OPEN, Fault::NEVER_ROOM}) {
+		Join join(Case {true, false, false, fault, JoinOutput::COUNTS});
+		PinnedTerm term;
+		term.low = 100;
+		term.high = 999;
+		const auto answer = join.RunPinned(2, {term});
+		std::vector<uint64_t> counts(join.build.rows.size());
+		for (auto &pair : AllPairs(join.condition, join.probe, join.build)) {
+			counts[pair.second] += pair.first / 2 >= 100 && pair.first / 2 <= 999 ? 1 : 0;
+		}
+		CHECK((answer.counts == counts));
+		CHECK(std::find(join.host.kernels.begin(), join.host.kernels.end(), "pinned_rows") != join.host.kernels.end());
 	}
 }
 

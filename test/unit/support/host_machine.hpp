@@ -85,6 +85,10 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(overlay_split, ring_edges),
 	    VIBE_KERNEL(overlay_split, unite_edges),
 	    VIBE_KERNEL(overlay_split, write_pieces),
+	    VIBE_KERNEL(pinned_rows, gather_points),
+	    VIBE_KERNEL(pinned_rows, gather_values),
+	    VIBE_KERNEL(pinned_rows, mask_points),
+	    VIBE_KERNEL(pinned_rows, point_codes),
 	    VIBE_KERNEL(point_binary_relations, point_relations),
 	    VIBE_KERNEL(measures, row_areas),
 	    VIBE_KERNEL(measures, row_centroids),
@@ -137,6 +141,7 @@ inline MachineLimits SmallLimits() {
 	limits.least_pairs = 1000;
 	limits.pairs_at_once = 3000;
 	limits.wide_visits = 40;
+	limits.pinned_rows = 5000;
 	return limits;
 }
 

@@ -20,6 +20,7 @@
 #include "vibe/nearest.h"
 #include "vibe/net.h"
 #include "vibe/pairs.h"
+#include "vibe/pinned.h"
 #include "vibe/points.h"
 #include "vibe/shape_build.h"
 #include "vibe/thread.h"
@@ -42,6 +43,9 @@ namespace overlay_rings_unit {
 }
 namespace overlay_split_unit {
 #include "kernels/overlay_split.cu"
+}
+namespace pinned_rows_unit {
+#include "kernels/pinned_rows.cu"
 }
 namespace point_binary_relations_unit {
 #include "kernels/point_binary_relations.cu"

@@ -137,12 +137,14 @@ struct PackedBoxes {
 
 struct BuildKey;
 class GpuBuild;
+class GpuPinned;
 class GpuTile;
 class GpuScalarBatch;
 class GpuSearch;
 class GpuUnion;
 struct JoinCondition;
 struct OverlayNet;
+struct PinnedLayout;
 struct ScalarTask;
 
 //! Any thread may call any of it at any time
@@ -182,6 +184,8 @@ public:
 	//! Throws GpuError, also for a condition that the device cannot evaluate
 	virtual std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build,
 	                                         const JoinCondition &condition) = 0;
+	//! A table that stays on the device (engine/gpu/interface/pinned.hpp), without rows yet
+	virtual std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &layout) = 0;
 	//! A search for the first k neighbours (engine/gpu/interface/neighbours.hpp) among the rows of a build side that has its tree. Throws
 	//! GpuError.
 	virtual std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) = 0;

@@ -10,6 +10,7 @@
 #include "engine/index/cell_index.hpp"
 #include "engine/input/condition.hpp"
 #include "engine/gpu/interface/engine.hpp"
+#include "engine/gpu/interface/pinned.hpp"
 #include "engine/common/uninitialized.hpp"
 #include "vibe/pairs.h"
 #include "vibe/shape_build.h"
@@ -230,8 +231,12 @@ struct GpuTileInput {
 	//! Rows [first, first + count) of the tile
 	size_t first = 0;
 	size_t count = 0;
-	//! All rows of the tile; null: the points that were written to Points()
+	//! All rows of the tile; null: the points that were written to Points(), or pinned ones
 	const ShapeRows *shapes = nullptr;
+	//! The rows of the tile are those of a segment of a pinned table that pass the filter; the others meet nothing
+	const PinnedRows *pinned = nullptr;
+	size_t segment = 0;
+	const PinnedTerms *filter = nullptr;
 	//! Leave EMPTY shapes to the CPU
 	bool leave_empty = false;
 	//! What the rows add to the limit of a distance, or null
@@ -287,6 +292,8 @@ public:
 	virtual void Begin(const GpuTileInput &input) = 0;
 	//! Waits for the work. Throws GpuError, or GpuMemoryError if a smaller tile may fit.
 	virtual const GpuTileResult &Finish() = 0;
+	//! The points of an input of pinned rows, as the device sees them, where no work is under way. Throws GpuError.
+	virtual void ReadPinned(const GpuTileInput &input, vibe::Vec2 *to) = 0;
 };
 
 //! Identifies a build side by its content: all bytes of all rows in order, and their limits

@@ -1,5 +1,6 @@
 // A tile of a join.
 #include "engine/gpu/machine/join.hpp"
+#include "engine/gpu/machine/pinned.hpp"
 #include "engine/gpu/machine/refine.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 #include "engine/relate/relate.hpp"
@@ -132,6 +133,13 @@ public:
 		return result;
 	}
 
+	void ReadPinned(const GpuTileInput &input_p, Vec2 *to) override {
+		machine.Use();
+		input = input_p;
+		UsePinned();
+		machine.Get(to, probe.points, input.count * sizeof(Vec2));
+	}
+
 private:
 	//! A list of pairs in temporary memory
 	PairList List(const char *name, uint64_t capacity, vibe::u64 *total, bool with_results) {
@@ -144,6 +152,8 @@ private:
 	void Upload() {
 		if (input.shapes) {
 			shapes.Upload(*input.shapes, input.first, input.count);
+		} else if (input.pinned) {
+			UsePinned();
 		} else {
 			auto *points = machine.Temporary<Vec2>("join points", input.first + input.count) + input.first;
 			const auto *from = static_cast<const Vec2 *>(machine.Pinned(PINNED_POINTS, 0)) + input.first;
@@ -156,6 +166,21 @@ private:
 			machine.Put(to, input.limits + input.first, input.count * sizeof(double));
 			probe_limits = to;
 		}
+	}
+
+	//! The points where they are, or those that pass the filter
+	void UsePinned() {
+		const auto &pinned = static_cast<const MachinePinnedRows &>(*input.pinned);
+		const Vec2 *points = pinned.segments[input.segment].points.at;
+		if (!input.filter || input.filter->empty()) {
+			probe = SideView {nullptr, points + input.first};
+			return;
+		}
+		const auto count = static_cast<uint32_t>(input.count);
+		auto *passing = machine.Temporary<Vec2>("join points", input.count);
+		machine.Launch("pinned_rows", "mask_points", count, points, static_cast<uint32_t>(input.first), count,
+		               pinned.Filter(input.segment, *input.filter), passing);
+		probe = SideView {nullptr, passing};
 	}
 
 	//! Looks for candidates, decides them and keeps what is asked for

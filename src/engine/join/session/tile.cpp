@@ -1,6 +1,7 @@
 #include "engine/join/session/tile.hpp"
 
 #include "engine/join/session/build_upload.hpp"
+#include "engine/join/session/pinned.hpp"
 #include "engine/relate/prepared.hpp"
 
 #include <algorithm>
@@ -52,6 +53,7 @@ bool Tile::IsFull() const {
 
 void Tile::Clear() {
 	rows.Clear();
+	pinned = nullptr;
 	payload->Clear();
 	has_room = true;
 	was_launched = false;
@@ -140,6 +142,14 @@ void Tile::Run(const JoinInput &input) {
 	Finish(nullptr);
 }
 
+void Tile::SetPinned(const PinnedProbe &probe, size_t segment) {
+	Clear();
+	pinned = &probe;
+	pinned_segment = segment;
+	pinned_is_here = false;
+	rows.BeginPinned(probe.rows->Count(segment));
+}
+
 void Tile::CountMemory() {
 	has_room = payload->CountMemory(rows.OwnBytes() + (device_tile ? device_tile->HostBytes() : 0));
 }
@@ -165,6 +175,11 @@ GpuTileInput Tile::Input(size_t first, size_t size) {
 	input.first = first;
 	input.count = size;
 	input.shapes = rows.Shapes();
+	if (pinned) {
+		input.pinned = pinned->rows.get();
+		input.segment = pinned_segment;
+		input.filter = &pinned->filter;
+	}
 	input.leave_empty = build.index.EmptyProbesMatter();
 	input.limits = rows.Limits();
 	input.output = output;
@@ -180,13 +195,16 @@ void Tile::Start(size_t first, size_t size) {
 }
 
 std::vector<std::string> Tile::Needs() const {
-	if (use_cells) {
-		return CellNeeds(session.condition);
-	}
 	const auto *shapes = rows.Shapes();
-	return TileNeeds(session.condition,
-	                 shapes ? SideKinds::Shapes(shapes->HasPoints(), shapes->HasLarge()) : SideKinds::Points(),
-	                 build.upload->Kinds());
+	auto needs =
+	    use_cells ? CellNeeds(session.condition)
+	              : TileNeeds(session.condition,
+	                          shapes ? SideKinds::Shapes(shapes->HasPoints(), shapes->HasLarge()) : SideKinds::Points(),
+	                          build.upload->Kinds());
+	if (pinned && !pinned->filter.empty()) {
+		AddNames(needs, FilterNeeds());
+	}
+	return needs;
 }
 
 void Tile::Launch() {
@@ -205,7 +223,7 @@ void Tile::Launch() {
 		session.Need(Needs());
 		if (!device_tile) {
 			device_tile = build.upload->NewTile();
-			if (are_points) {
+			if (are_points && !pinned) {
 				rows.MovePoints(device_tile->Points(PointCapacity()));
 			}
 		}
@@ -377,7 +395,19 @@ void Tile::AddPair(uint32_t probe, uint32_t build_row) {
 	}
 }
 
+void Tile::FetchPinned() {
+	if (!pinned || pinned_is_here) {
+		return;
+	}
+	if (!device_tile) {
+		throw GpuError("the device does not give pinned rows back");
+	}
+	device_tile->ReadPinned(Input(0, Count()), rows.PinnedPoints());
+	pinned_is_here = true;
+}
+
 void Tile::DecideOpen(const GpuTileResult &result) {
+	FetchPinned();
 	constexpr size_t PAIRS_PER_STEP = 16;
 	std::vector<Pair> open(result.open);
 	for (size_t i = 0; i < open.size(); i++) {
@@ -456,6 +486,7 @@ void Tile::RunOnCpu(size_t first, size_t size) {
 }
 
 void Tile::RunRowsOnCpu(const std::vector<uint32_t> &tile_rows) {
+	FetchPinned();
 	constexpr size_t AT_ONCE = JOIN_CHUNK_ROWS;
 	JoinProbe probe(build.index, session.Poll());
 	probe.SetFirstOnly(output == JoinOutput::FOUND);

@@ -12,6 +12,8 @@
 
 namespace vibespatial {
 
+struct PinnedProbe;
+
 class Tile {
 public:
 	Tile(JoinBuild &build, JoinOutput output);
@@ -31,6 +33,10 @@ public:
 	}
 	//! Forgets the rows and keeps the memory
 	void Clear();
+
+	//! The rows are those of a segment of a pinned table, which outlives the tile; nothing can be added to them. What the device fails to
+	//! do with them is a GpuError where they cannot be read back.
+	void SetPinned(const PinnedProbe &probe, size_t segment);
 
 	//! Starts the device on the tile; waits for nothing that it does
 	void Launch();
@@ -83,6 +89,8 @@ private:
 	//! Takes all of a result but its pairs
 	void Use(const GpuTileResult &result, size_t first, size_t size);
 	void DecideOpen(const GpuTileResult &result);
+	//! Lets the CPU read pinned rows. Throws GpuError.
+	void FetchPinned();
 	void RunOnCpu(size_t first, size_t size);
 	void RunRowsOnCpu(const std::vector<uint32_t> &tile_rows);
 	void AddPair(uint32_t probe, uint32_t build_row);
@@ -94,6 +102,10 @@ private:
 	std::unique_ptr<GpuTile> device_tile;
 	std::unique_ptr<TilePayload> payload;
 	TileRows rows;
+	//! Null where rows are added
+	const PinnedProbe *pinned = nullptr;
+	size_t pinned_segment = 0;
+	bool pinned_is_here = false;
 	size_t max_shapes = 0;
 	bool has_room = true;
 

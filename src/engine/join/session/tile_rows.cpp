@@ -19,6 +19,18 @@ void TileRows::BeginShapes(ShapeRows::Memory memory) {
 	shapes.Clear(std::move(memory));
 }
 
+void TileRows::BeginPinned(size_t rows) {
+	kind = Kind::POINTS;
+	count = rows;
+	points = nullptr;
+}
+
+vibe::Vec2 *TileRows::PinnedPoints() {
+	own_points.resize(count);
+	points = own_points.data();
+	return points;
+}
+
 void TileRows::Clear() {
 	kind = Kind::NONE;
 	count = 0;

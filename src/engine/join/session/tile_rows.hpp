@@ -16,6 +16,9 @@ public:
 	//! Points go to `memory`; null: to memory of our own
 	void BeginPoints(vibe::Vec2 *memory, size_t capacity);
 	void BeginShapes(ShapeRows::Memory memory);
+	//! So many points that are on the device; the CPU can read them once they were copied to PinnedPoints()
+	void BeginPinned(size_t rows);
+	vibe::Vec2 *PinnedPoints();
 	void Clear();
 
 	//! Adds rows [begin, end) of an input whose coordinates are known

@@ -1,0 +1,65 @@
+//===----------------------------------------------------------------------===//
+// pinned_rows
+//
+// Promise: exact. The rows of a table that stays on the device: put in the order of a Hilbert curve once, so that threads of a warp look at
+// the same cells, and filtered by each query. One thread a row.
+//===----------------------------------------------------------------------===//
+#include "vibe/curve.h"
+#include "vibe/pinned.h"
+#include "vibe/thread.h"
+
+//! Rows without a point come last
+extern "C" __global__ void point_codes(const vibe::Vec2 *points, vibe::u32 count, vibe::Box extent, vibe::u64 *keys,
+                                       vibe::i32 *rows) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	const vibe::Vec2 p = points[i];
+	const auto grid = vibe::CurveGrid<16>::Over(extent);
+	keys[i] = p.x != p.x ? ~(vibe::u64)0 : (vibe::u64)vibe::HilbertCodeOf(grid, vibe::Box {p.x, p.y, p.x, p.y});
+	rows[i] = (vibe::i32)i;
+}
+
+extern "C" __global__ void gather_points(const vibe::Vec2 *from, const vibe::i32 *rows, vibe::u32 count,
+                                         vibe::Vec2 *to) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		to[i] = from[rows[i]];
+	}
+}
+
+//! `width`: bytes of a value
+extern "C" __global__ void gather_values(const vibe::u8 *from, vibe::u32 width, const vibe::i32 *rows, vibe::u32 count,
+                                         vibe::u8 *to) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	const vibe::u64 row = (vibe::u64)rows[i];
+	switch (width) {
+	case 1:
+		to[i] = from[row];
+		break;
+	case 2:
+		reinterpret_cast<short *>(to)[i] = reinterpret_cast<const short *>(from)[row];
+		break;
+	case 4:
+		reinterpret_cast<vibe::i32 *>(to)[i] = reinterpret_cast<const vibe::i32 *>(from)[row];
+		break;
+	default:
+		reinterpret_cast<vibe::i64 *>(to)[i] = reinterpret_cast<const vibe::i64 *>(from)[row];
+		break;
+	}
+}
+
+//! Rows [first, first + count): the points that pass, and NaN, which meets nothing, for the others
+extern "C" __global__ void mask_points(const vibe::Vec2 *points, vibe::u32 first, vibe::u32 count,
+                                       vibe::PinnedFilter filter, vibe::Vec2 *to) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		const vibe::u64 row = (vibe::u64)first + i;
+		const double nothing = vibe::NoCoordinate();
+		to[i] = vibe::PassesFilter(filter, row) ? points[row] : vibe::Vec2 {nothing, nothing};
+	}
+}

@@ -1,0 +1,80 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/interface/pinned.hpp
+//
+// A table that stays on the device: the points of one geometry column, and columns of numbers beside them. Tiles of a join read them
+// there (engine/gpu/interface/join.hpp), so that a query sends nothing.
+// Promise: the rows that were added, in an order of their own. When they stop being those of the table is the caller's to know.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/engine.hpp"
+#include "vibe/pinned.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace vibespatial {
+
+struct PinnedLayout {
+	//! Bytes of the values of each column beside the points: 1, 2, 4 or 8
+	std::vector<uint32_t> widths;
+	//! An estimate
+	uint64_t rows = 0;
+};
+
+//! Some rows on their way to the device
+struct PinnedInput {
+	struct Column {
+		//! Signed integers of the column's width, in the order of the values that they stand for
+		const uint8_t *values = nullptr;
+		//! 1 where a row is NULL; null where none is
+		const uint8_t *nulls = nullptr;
+	};
+
+	size_t count = 0;
+	//! NaN for rows that meet nothing
+	const vibe::Vec2 *points = nullptr;
+	std::vector<Column> columns;
+};
+
+//! A range of a column that a filter asks for; vibe::PinnedRange
+struct PinnedTerm {
+	uint32_t column = 0;
+	int64_t low = 0;
+	int64_t high = 0;
+	bool null_passes = false;
+	bool ends_clause = true;
+};
+
+//! At most vibe::PinnedFilter::MAX_RANGES; none: all rows pass
+typedef std::vector<PinnedTerm> PinnedTerms;
+
+//! The rows while somebody reads them: they are not evicted meanwhile. Rows of a segment are numbered from 0.
+class PinnedRows {
+public:
+	virtual ~PinnedRows() = default;
+
+	virtual size_t Segments() const = 0;
+	virtual size_t Count(size_t segment) const = 0;
+};
+
+//! Any thread may call any of it
+class GpuPinned {
+public:
+	virtual ~GpuPinned() = default;
+
+	//! Adds rows; before Finish(). Throws GpuError.
+	virtual void Add(const PinnedInput &input) = 0;
+	//! All rows were added: puts them in an order that suits the device. `poll` throws to end it. Throws GpuError.
+	virtual void Finish(const std::function<void()> &poll, GpuTimes &times) = 0;
+	//! Null where the rows were evicted, since others needed the memory
+	virtual std::shared_ptr<const PinnedRows> Use() = 0;
+	virtual bool IsResident() const = 0;
+	//! Also of rows that were evicted
+	virtual uint64_t Rows() const = 0;
+	//! On the device now
+	virtual uint64_t Bytes() const = 0;
+};
+
+} // namespace vibespatial

@@ -1,0 +1,256 @@
+#include "engine/gpu/machine/pinned.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace vibespatial {
+
+//! Pinned tables take this share of the device's memory at most: queries need some, too
+static constexpr uint64_t SHARE_OF_PINS = 3, ALL_SHARES = 4;
+//! Bits of a code on the curve
+static constexpr int CODE_BITS = 32;
+//! A segment that the estimate has no room for has so many rows at least
+static constexpr uint64_t LEAST_ROWS = 1024;
+
+vibe::PinnedFilter MachinePinnedRows::Filter(size_t number, const PinnedTerms &terms) const {
+	if (terms.size() > vibe::PinnedFilter::MAX_RANGES) {
+		throw GpuError("a filter of more ranges than a kernel takes");
+	}
+	vibe::PinnedFilter filter {};
+	const auto &segment = segments[number];
+	for (auto &term : terms) {
+		filter.ranges[filter.count++] = vibe::PinnedRange {segment.values[term.column].at,
+		                                                   segment.nulls[term.column].at,
+		                                                   term.low,
+		                                                   term.high,
+		                                                   widths[term.column],
+		                                                   static_cast<vibe::u8>(term.null_passes),
+		                                                   static_cast<vibe::u8>(term.ends_clause)};
+	}
+	return filter;
+}
+
+MachinePinned::MachinePinned(MachinePins &pins, MachineFactory machines_p, const PinnedLayout &layout)
+    : pins(pins), machines(std::move(machines_p)), expected_rows(layout.rows),
+      rows(std::make_shared<MachinePinnedRows>()), last_use(pins.NextUse()) {
+	rows->widths = layout.widths;
+}
+
+template <class T>
+MachineArray<T> MachinePinned::New(uint64_t count) {
+	pins.MakeRoom(count * sizeof(T));
+	auto array = machine->New<T>(count);
+	bytes += count * sizeof(T);
+	return array;
+}
+
+PinnedSegment &MachinePinned::SegmentWithRoom() {
+	auto &segments = rows->segments;
+	if (!segments.empty() && segments.back().count < segments.back().capacity) {
+		return segments.back();
+	}
+	PinnedSegment segment;
+	const uint64_t most = machine->limits.pinned_rows, so_far = row_count;
+	segment.capacity = std::min(most, std::max(LEAST_ROWS, expected_rows > so_far ? expected_rows - so_far : 0));
+	segment.points = New<vibe::Vec2>(segment.capacity);
+	for (auto width : rows->widths) {
+		segment.values.push_back(New<vibe::u8>(segment.capacity * width));
+		segment.nulls.emplace_back();
+	}
+	segments.push_back(std::move(segment));
+	return segments.back();
+}
+
+void MachinePinned::AddTo(PinnedSegment &segment, const PinnedInput &input, size_t begin, size_t size) {
+	machine->Put(segment.points.at + segment.count, input.points + begin, size * sizeof(vibe::Vec2));
+	for (size_t i = 0; i < rows->widths.size(); i++) {
+		const auto &column = input.columns[i];
+		const size_t width = rows->widths[i];
+		machine->Put(segment.values[i].at + segment.count * width, column.values + begin * width, size * width);
+		if (!column.nulls) {
+			if (segment.nulls[i].at) {
+				machine->Zero(segment.nulls[i].at + segment.count, size);
+			}
+			continue;
+		}
+		if (!segment.nulls[i].at) {
+			segment.nulls[i] = New<vibe::u8>(segment.capacity);
+			machine->Zero(segment.nulls[i].at, segment.capacity);
+		}
+		machine->Put(segment.nulls[i].at + segment.count, column.nulls + begin, size);
+	}
+	segment.count += size;
+	row_count += size;
+}
+
+void MachinePinned::Add(const PinnedInput &input) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (!machine) {
+		machine = machines();
+	}
+	machine->Use();
+	for (size_t i = 0; i < input.count; i++) {
+		const auto &point = input.points[i];
+		if (point.x == point.x) {
+			extent.min_x = std::min(extent.min_x, point.x);
+			extent.min_y = std::min(extent.min_y, point.y);
+			extent.max_x = std::max(extent.max_x, point.x);
+			extent.max_y = std::max(extent.max_y, point.y);
+		}
+	}
+	for (size_t begin = 0; begin < input.count;) {
+		auto &segment = SegmentWithRoom();
+		const size_t size = std::min(input.count - begin, segment.capacity - segment.count);
+		AddTo(segment, input, begin, size);
+		begin += size;
+	}
+}
+
+void MachinePinned::Sort(PinnedSegment &segment) {
+	const auto count = static_cast<vibe::u32>(segment.count);
+	const uint64_t before = bytes;
+	const auto order = machine->New<vibe::i32>(count);
+	{
+		const auto keys = machine->New<vibe::u64>(count), sorted_keys = machine->New<vibe::u64>(count);
+		const auto unsorted = machine->New<vibe::i32>(count);
+		machine->Launch("pinned_rows", "point_codes", count, static_cast<const vibe::Vec2 *>(segment.points.at), count,
+		                extent, keys.at, unsorted.at);
+		machine->Sort(keys.at, sorted_keys.at, unsorted.at, order.at, count, CODE_BITS);
+		machine->Synchronize();
+	}
+	PinnedSegment sorted;
+	sorted.count = sorted.capacity = count;
+	sorted.points = New<vibe::Vec2>(count);
+	const auto *by = static_cast<const vibe::i32 *>(order.at);
+	machine->Launch("pinned_rows", "gather_points", count, static_cast<const vibe::Vec2 *>(segment.points.at), by,
+	                count, sorted.points.at);
+	auto gather = [&](const MachineArray<vibe::u8> &from, vibe::u32 width) {
+		auto to = New<vibe::u8>(uint64_t(count) * width);
+		machine->Launch("pinned_rows", "gather_values", count, static_cast<const vibe::u8 *>(from.at), width, by, count,
+		                to.at);
+		return to;
+	};
+	for (size_t i = 0; i < rows->widths.size(); i++) {
+		sorted.values.push_back(gather(segment.values[i], rows->widths[i]));
+		sorted.nulls.push_back(segment.nulls[i].at ? gather(segment.nulls[i], 1) : MachineArray<vibe::u8>());
+	}
+	machine->Synchronize();
+	const uint64_t added = bytes - before;
+	uint64_t freed = segment.points.count * sizeof(vibe::Vec2);
+	for (size_t i = 0; i < rows->widths.size(); i++) {
+		freed += segment.values[i].count + segment.nulls[i].count;
+	}
+	segment = std::move(sorted);
+	bytes = before + added - freed;
+}
+
+void MachinePinned::Finish(const std::function<void()> &poll, GpuTimes &times) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (machine) {
+		machine->Use();
+		const auto begin = std::chrono::steady_clock::now();
+		for (auto &segment : rows->segments) {
+			if (poll) {
+				poll();
+			}
+			Sort(segment);
+		}
+		times.kernel_ms += machine->EndStep(begin);
+		machine->AddBytes(times);
+		machine.reset();
+	}
+	is_finished = true;
+}
+
+std::shared_ptr<const PinnedRows> MachinePinned::Use() {
+	std::lock_guard<std::mutex> guard(lock);
+	last_use = pins.NextUse();
+	return is_finished ? std::shared_ptr<const PinnedRows>(rows) : nullptr;
+}
+
+bool MachinePinned::IsResident() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return is_finished && rows;
+}
+
+uint64_t MachinePinned::Evict() {
+	if (!is_finished) {
+		return 0; // rows are being added, maybe by this thread, under the lock
+	}
+	std::lock_guard<std::mutex> guard(lock);
+	if (!rows || rows.use_count() > 1) {
+		return 0;
+	}
+	rows.reset();
+	return bytes.exchange(0);
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+std::shared_ptr<GpuPinned> MachinePins::New(MachineFactory machines, const PinnedLayout &layout) {
+	auto made = std::make_shared<MachinePinned>(*this, std::move(machines), layout);
+	std::lock_guard<std::mutex> guard(lock);
+	tables.remove_if([](const std::weak_ptr<MachinePinned> &table) { return table.expired(); });
+	tables.push_back(made);
+	return made;
+}
+
+std::vector<std::shared_ptr<MachinePinned>> MachinePins::All() {
+	std::lock_guard<std::mutex> guard(lock);
+	std::vector<std::shared_ptr<MachinePinned>> all;
+	for (auto &table : tables) {
+		if (auto held = table.lock()) {
+			all.push_back(std::move(held));
+		}
+	}
+	std::sort(all.begin(), all.end(), [](const auto &l, const auto &r) { return l->LastUse() < r->LastUse(); });
+	return all;
+}
+
+uint64_t MachinePins::FreeOne(const std::vector<std::shared_ptr<MachinePinned>> &all) {
+	for (auto &table : all) {
+		if (auto freed = table->Evict()) {
+			return freed;
+		}
+	}
+	return 0;
+}
+
+uint64_t MachinePins::Free() {
+	return FreeOne(All());
+}
+
+void MachinePins::MakeRoom(uint64_t bytes) {
+	const auto all = All();
+	uint64_t used = 0;
+	for (auto &table : all) {
+		used += table->Bytes();
+	}
+	const uint64_t device = limit();
+	const uint64_t most = device == 0 ? std::numeric_limits<uint64_t>::max() : device / ALL_SHARES * SHARE_OF_PINS;
+	while (used + bytes > most) {
+		const auto freed = FreeOne(all);
+		if (freed == 0) {
+			throw GpuMemoryError("pinned tables take three quarters of the device's memory at most, " +
+			                     std::to_string(most) + " bytes, and need " + std::to_string(used + bytes) +
+			                     ": SET vibe_gpu_memory_limit, or vibe_unpin others");
+		}
+		used -= std::min(used, freed);
+	}
+	used += bytes;
+	for (auto before = peak.load(); before < used && !peak.compare_exchange_weak(before, used);) {
+	}
+}
+
+void MachinePins::Report(std::vector<GpuMemoryRow> &rows) {
+	uint64_t bytes = 0, resident = 0;
+	for (auto &table : All()) {
+		bytes += table->Bytes();
+		resident += table->IsResident() ? 1 : 0;
+	}
+	rows.push_back(
+	    GpuMemoryRow {"pinned tables", "vibe_pin: count is how many are on the device", bytes, peak.load(), resident});
+}
+
+} // namespace vibespatial

@@ -1,0 +1,116 @@
+//===----------------------------------------------------------------------===//
+// engine/gpu/machine/pinned.hpp
+//
+// Pinned tables on a machine. Rows lie in segments of as many rows as a tile takes at once, each in the order of a Hilbert curve.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/pinned.hpp"
+#include "engine/gpu/machine/machine.hpp"
+
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <vector>
+
+namespace vibespatial {
+
+//! Some rows of a pinned table
+struct PinnedSegment {
+	MachineArray<vibe::Vec2> points;
+	std::vector<MachineArray<vibe::u8>> values;
+	//! Nothing where no row is NULL
+	std::vector<MachineArray<vibe::u8>> nulls;
+	size_t count = 0;
+	size_t capacity = 0;
+};
+
+class MachinePinnedRows : public PinnedRows {
+public:
+	size_t Segments() const override {
+		return segments.size();
+	}
+	size_t Count(size_t segment) const override {
+		return segments[segment].count;
+	}
+	//! The filter as a kernel takes it
+	vibe::PinnedFilter Filter(size_t segment, const PinnedTerms &terms) const;
+
+	std::vector<uint32_t> widths;
+	std::vector<PinnedSegment> segments;
+};
+
+class MachinePins;
+
+class MachinePinned : public GpuPinned {
+public:
+	MachinePinned(MachinePins &pins, MachineFactory machines, const PinnedLayout &layout);
+
+	void Add(const PinnedInput &input) override;
+	void Finish(const std::function<void()> &poll, GpuTimes &times) override;
+	std::shared_ptr<const PinnedRows> Use() override;
+	bool IsResident() const override;
+	uint64_t Rows() const override {
+		return row_count;
+	}
+	uint64_t Bytes() const override {
+		return bytes;
+	}
+
+	//! When it was last used
+	uint64_t LastUse() const {
+		return last_use;
+	}
+	//! Frees the rows where nobody reads them; the bytes
+	uint64_t Evict();
+
+private:
+	template <class T>
+	MachineArray<T> New(uint64_t count);
+	PinnedSegment &SegmentWithRoom();
+	void AddTo(PinnedSegment &segment, const PinnedInput &input, size_t begin, size_t size);
+	void Sort(PinnedSegment &segment);
+
+	MachinePins &pins;
+	const MachineFactory machines;
+	const uint64_t expected_rows;
+	mutable std::mutex lock;
+	//! While rows are added
+	std::unique_ptr<Machine> machine;
+	std::shared_ptr<MachinePinnedRows> rows;
+	std::atomic<bool> is_finished {false};
+	vibe::Box extent = vibe::Box::Empty();
+	std::atomic<uint64_t> row_count {0};
+	std::atomic<uint64_t> bytes {0};
+	std::atomic<uint64_t> last_use {0};
+};
+
+//! All pinned tables of a device. Those that were not used for longest make room for others.
+class MachinePins {
+public:
+	//! `limit`: bytes of device memory that may be used for all; 0 while that is not known
+	explicit MachinePins(std::function<uint64_t()> limit) : limit(std::move(limit)) {
+	}
+
+	std::shared_ptr<GpuPinned> New(MachineFactory machines, const PinnedLayout &layout);
+	//! Before a pinned table takes so many bytes. Throws GpuMemoryError.
+	void MakeRoom(uint64_t bytes);
+	//! Evicts one that nobody reads, for work that needs memory; the bytes
+	uint64_t Free();
+	uint64_t NextUse() {
+		return ++uses;
+	}
+	void Report(std::vector<GpuMemoryRow> &rows);
+
+private:
+	std::vector<std::shared_ptr<MachinePinned>> All();
+	uint64_t FreeOne(const std::vector<std::shared_ptr<MachinePinned>> &all);
+
+	const std::function<uint64_t()> limit;
+	std::mutex lock;
+	std::list<std::weak_ptr<MachinePinned>> tables;
+	std::atomic<uint64_t> uses {0};
+	std::atomic<uint64_t> peak {0};
+};
+
+} // namespace vibespatial

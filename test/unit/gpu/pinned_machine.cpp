@@ -1,0 +1,195 @@
+// Pinned tables on the host's machine: what a filter keeps, and who makes room for whom
+#include "host_machine.hpp"
+
+#include "catch.hpp"
+
+#include "engine/gpu/machine/join.hpp"
+#include "engine/gpu/machine/pinned.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
+
+using namespace vibespatial;
+
+namespace {
+
+std::unique_ptr<vibespatial::Machine> NewMachine() {
+	return std::make_unique<host_cuda::Machine>(true);
+}
+
+//! Rows with a number of two bytes and one of eight, some of which are NULL
+struct Table {
+	explicit Table(size_t count) {
+		std::mt19937 random(5);
+		for (size_t i = 0; i < count; i++) {
+			const auto at = [&] { return double(random() % 1000) / 8; };
+			points.push_back(i % 17 == 3 ? vibe::Vec2 {NAN, NAN} : vibe::Vec2 {at(), at() + double(i)});
+			small.push_back(static_cast<int16_t>(random() % 200) - 100);
+			large.push_back((int64_t(random() % 7) - 3) << 40);
+			nulls.push_back(i % 5 == 2 ? 1 : 0);
+		}
+	}
+	void AddTo(GpuPinned &pinned, size_t begin, size_t end) const {
+		PinnedInput input;
+		input.count = end - begin;
+		input.points = points.data() + begin;
+		input.columns.push_back({reinterpret_cast<const uint8_t *>(small.data() + begin), nullptr});
+		// The first rows have no NULL
+		const bool has_nulls = begin > 0;
+		input.columns.push_back(
+		    {reinterpret_cast<const uint8_t *>(large.data() + begin), has_nulls ? nulls.data() + begin : nullptr});
+		pinned.Add(input);
+	}
+	//! The y of the rows that pass: they differ from row to row
+	template <class PASSES>
+	std::multiset<double> Passing(size_t first_null, PASSES &&passes) const {
+		std::multiset<double> result;
+		for (size_t i = 0; i < points.size(); i++) {
+			if (points[i].x == points[i].x && passes(small[i], large[i], i >= first_null && nulls[i] != 0)) {
+				result.insert(points[i].y);
+			}
+		}
+		return result;
+	}
+
+	std::vector<vibe::Vec2> points;
+	std::vector<int16_t> small;
+	std::vector<int64_t> large;
+	std::vector<uint8_t> nulls;
+};
+
+std::multiset<double> Read(const PinnedRows &rows, const PinnedTerms &filter) {
+	const auto build = std::make_shared<MachineBuild>(NewMachine);
+	const auto tile = MakeTile(NewMachine(), build, JoinCondition());
+	std::multiset<double> result;
+	for (size_t segment = 0; segment < rows.Segments(); segment++) {
+		// In two pieces
+		const size_t half = rows.Count(segment) / 2;
+		for (size_t begin : {size_t(0), half}) {
+			GpuTileInput input;
+			input.pinned = &rows;
+			input.segment = segment;
+			input.filter = &filter;
+			input.first = begin;
+			input.count = begin == 0 ? half : rows.Count(segment) - half;
+			std::vector<vibe::Vec2> points(input.count);
+			tile->ReadPinned(input, points.data());
+			for (auto &point : points) {
+				if (point.x == point.x) {
+					result.insert(point.y);
+				}
+			}
+		}
+	}
+	return result;
+}
+
+PinnedTerm Range(uint32_t column, int64_t low, int64_t high, bool ends_clause = true) {
+	PinnedTerm term;
+	term.column = column;
+	term.low = low;
+	term.high = high;
+	term.ends_clause = ends_clause;
+	return term;
+}
+
+std::shared_ptr<GpuPinned> Pin(MachinePins &pins, const Table &table) {
+	PinnedLayout layout;
+	layout.widths = {2, 8};
+	layout.rows = table.points.size() / 2;
+	auto pinned = pins.New(NewMachine, layout);
+	const size_t count = table.points.size();
+	for (size_t begin = 0; begin < count; begin += 3000) {
+		table.AddTo(*pinned, begin, std::min(count, begin + 3000));
+	}
+	CHECK(!pinned->Use());
+	GpuTimes times;
+	pinned->Finish(nullptr, times);
+	CHECK(times.bytes_to_device >= count * (sizeof(vibe::Vec2) + 2 + 8));
+	return pinned;
+}
+
+} // namespace
+
+TEST_CASE("A filter keeps the pinned rows that SQL keeps", "[pin]") {
+	MachinePins pins([] { return uint64_t(0); });
+	const Table table(11000);
+	const auto pinned = Pin(pins, table);
+	const auto rows = pinned->Use();
+	REQUIRE(rows);
+	CHECK(rows->Segments() >= 3);
+	CHECK(pinned->Rows() == table.points.size());
+	const size_t first_null = 3000;
+	const auto all = [](int16_t, int64_t, bool) { return true; };
+	CHECK((Read(*rows, {}) == table.Passing(first_null, all)));
+	CHECK((Read(*rows, {Range(0, -20, 35)}) ==
+	       table.Passing(first_null, [](int16_t s, int64_t, bool) { return s >= -20 && s <= 35; })));
+	// A number that is NULL is in no range
+	CHECK((Read(*rows, {Range(1, INT64_MIN, INT64_MAX)}) ==
+	       table.Passing(first_null, [](int16_t, int64_t, bool null) { return !null; })));
+	auto is_null = Range(1, 1, 0);
+	is_null.null_passes = true;
+	CHECK((Read(*rows, {is_null}) == table.Passing(first_null, [](int16_t, int64_t, bool null) { return null; })));
+	// Two clauses, one of them of two ranges
+	const PinnedTerms both {Range(1, -(int64_t(3) << 40), -(int64_t(3) << 40), false),
+	                        Range(1, int64_t(1) << 40, INT64_MAX), Range(0, 0, 100)};
+	CHECK((Read(*rows, both) == table.Passing(first_null, [](int16_t s, int64_t l, bool null) {
+		return !null && (l == -(int64_t(3) << 40) || l >= int64_t(1) << 40) && s >= 0;
+	})));
+	CHECK_THROWS_AS(Read(*rows, PinnedTerms(vibe::PinnedFilter::MAX_RANGES + 1, Range(0, 0, 1))), GpuError);
+}
+
+TEST_CASE("Pinned rows lie along a curve, and take the bytes of their values", "[pin]") {
+	MachinePins pins([] { return uint64_t(0); });
+	const Table table(4000);
+	const auto pinned = Pin(pins, table);
+	// The second column has NULLs in the last thousand rows, which lie in segments of their own
+	const uint64_t least = table.points.size() * (sizeof(vibe::Vec2) + 2 + 8);
+	CHECK(pinned->Bytes() >= least);
+	CHECK(pinned->Bytes() <= least + table.points.size());
+	const auto rows = std::static_pointer_cast<const MachinePinnedRows>(pinned->Use());
+	double steps = 0, unsorted = 0;
+	for (auto &segment : rows->segments) {
+		for (size_t i = 1; i < segment.count; i++) {
+			const double step = std::abs(segment.points.at[i].y - segment.points.at[i - 1].y);
+			steps += step == step ? step : 0;
+		}
+	}
+	std::mt19937 random(3);
+	for (size_t i = 1; i < 4000; i++) {
+		unsorted += std::abs(double(random() % 4000) - double(random() % 4000));
+	}
+	CHECK(steps < unsorted / 4);
+	std::vector<GpuMemoryRow> report;
+	pins.Report(report);
+	REQUIRE(report.size() == 1);
+	CHECK(report[0].bytes == pinned->Bytes());
+	CHECK(report[0].count == 1);
+}
+
+TEST_CASE("The pinned table that was not used for longest makes room", "[pin]") {
+	const Table table(2000);
+	uint64_t limit = 0;
+	MachinePins pins([&] { return limit; });
+	const auto first = Pin(pins, table), second = Pin(pins, table);
+	CHECK(first->IsResident());
+	first->Use();
+	limit = (first->Bytes() + second->Bytes()) * 2;
+	const auto third = Pin(pins, table);
+	CHECK(first->IsResident());
+	CHECK(!second->IsResident());
+	CHECK(second->Bytes() == 0);
+	CHECK(!second->Use());
+	CHECK(second->Rows() == table.points.size());
+	// Nobody evicts what is being read
+	const auto reading = first->Use();
+	CHECK(pins.Free() > 0);
+	CHECK(!third->IsResident());
+	CHECK(pins.Free() == 0);
+	CHECK(first->IsResident());
+	// Nothing is left to evict
+	limit = first->Bytes();
+	CHECK_THROWS_AS(Pin(pins, table), GpuMemoryError);
+}
