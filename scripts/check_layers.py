@@ -40,6 +40,7 @@ LAYERS = [
     # DuckDB
     "duckdb/support",
     "duckdb/operators",
+    "duckdb/pinned",
     "duckdb/expressions",
     "duckdb/overlay",
     "duckdb/functions",

@@ -76,6 +76,8 @@ def test_examples_hold(vibe, ours, duckdbs):
 def test_examples_of_tables_run(vibe, ours, monkeypatch):
     monkeypatch.chdir(ROOT)
     for name, rows in ours.items():
+        if name in ("vibe_pin", "vibe_unpin"):
+            continue  # of a table on a GPU: test_pin.py
         for example in {example for row in rows if row["function_type"] == "table" for example in row["examples"]}:
             paths = re.findall(r"'(data/[^']*)'", example)
             if all(list(ROOT.glob(path)) for path in paths):

@@ -7,6 +7,7 @@
 #include "duckdb/support/compat.hpp"
 #include "duckdb/common/enums/join_type.hpp"
 #include "duckdb/parquet/covering.hpp"
+#include "duckdb/pinned/tables.hpp"
 #include "duckdb/expressions/condition.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "duckdb/planner/table_filter.hpp"
@@ -57,6 +58,8 @@ public:
 	vibespatial::Operation points_operation = vibespatial::Operation::JOIN_POINTS;
 	vibespatial::Operation shapes_operation = vibespatial::Operation::JOIN_SHAPES;
 	vector<ProbeScan> probe_scans;
+	//! What is asked of the probe side, where that is a table that may be pinned, and its pairs are only counted
+	unique_ptr<PinnedScan> pinned_scan;
 	//! What statistics and types tell of the geometries
 	vibespatial::SideKinds probe_kinds;
 	vibespatial::SideKinds build_kinds;

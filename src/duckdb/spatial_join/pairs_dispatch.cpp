@@ -40,16 +40,53 @@ PairsDispatch::~PairsDispatch() {
 //===----------------------------------------------------------------------===//
 // The decision
 //===----------------------------------------------------------------------===//
+//! A pinned table that has what a query asks for; `why_not`: why it cannot be read on the device now
+static shared_ptr<PinnedTable> LookUpPin(ClientContext &context, const PinnedScan &scan,
+                                         vibespatial::PinnedTerms &filter, string &why_not) {
+	auto table = PinnedTables::Get(context)->Find(scan.table, scan.geometry);
+	if (table) {
+		why_not = table->WhyNot(context);
+		if (why_not.empty() && !table->Translate(scan.clauses, filter)) {
+			why_not = "the filter reads columns that are not pinned, or has too many terms";
+		}
+	}
+	return table;
+}
+
+void PairsDispatch::FindPinned() {
+	if (!op.pinned_scan || mode == ExecutionMode::CPU) {
+		return;
+	}
+	string why_not;
+	auto table = LookUpPin(context, *op.pinned_scan, pinned_probe.filter, why_not);
+	auto on_device = table ? table->OnDevice() : nullptr;
+	if (on_device && why_not.empty()) {
+		pinned_probe.rows = on_device->Use();
+	}
+	if (pinned_probe.rows) {
+		pinned = std::move(table);
+	} else if (table) {
+		dispatch.AddNote("pinned " + table->table.text + " is not used: " +
+		                 (why_not.empty() ? "it was evicted, since the device's memory was needed" : why_not));
+	}
+}
+
 void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_rows) {
 	expected_rows = probe_rows;
 	build_bytes = build_bytes_p;
+	FindPinned();
 	// As for points, or for the smallest join whose work may be found out; the first rows will tell
 	auto min_rows = GetGpuMinRows(context);
-	may_forecast = mode == ExecutionMode::AUTO && min_rows < 0 &&
+	may_forecast = !pinned && mode == ExecutionMode::AUTO && min_rows < 0 &&
 	               op.points_operation == vibespatial::Operation::JOIN_POINTS &&
 	               build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS &&
 	               probe_rows < InfoOf(op.shapes_operation).gpu_from_rows;
 	dispatch.Decide(probe_rows, may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
+	if (pinned) {
+		expected_rows = probe_rows = pinned->rows;
+		kind_is_known = true;
+		dispatch.DecideAgain(vibespatial::Operation::JOIN_PINNED, probe_rows, min_rows);
+	}
 	if (!dispatch.OnGpu()) {
 		return;
 	}
@@ -145,6 +182,27 @@ void PairsDispatch::SetBuild(SpatialBuild &build) {
 		session.LeaveDevice();
 	}
 	ready = Now();
+}
+
+bool PairsDispatch::CountPinned(SpatialBuild &build) {
+	if (!pinned || !has_build || !IsActive()) {
+		return false;
+	}
+	if (pinned->has_empty && build.Index().EmptyProbesMatter()) {
+		dispatch.AddNote("pinned " + pinned->table.text +
+		                 " is not used: it has EMPTY points, which are near or equal to others");
+		return false;
+	}
+	try {
+		vibespatial::CountPinned(build.Join(), pinned_probe);
+	} catch (const vibespatial::GpuError &) { // the session has the reason
+		return false;
+	}
+	pinned->hits++;
+	dispatch.AddNote("the points are pinned: " + pinned->table.text);
+	pinned_probe.rows.reset();
+	is_counted = true;
+	return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -252,6 +310,17 @@ string PairsDispatch::Describe() {
 
 static vibespatial::Decision DecidePlan(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows) {
 	return vibespatial::Decide(GetExecutionMode(context), operation, probe_rows, GetGpuMinRows(context));
+}
+
+string PairsDispatch::DescribePin(ClientContext &context, const PinnedScan &scan) {
+	vibespatial::PinnedTerms filter;
+	string why_not;
+	auto table = LookUpPin(context, scan, filter, why_not);
+	if (!table || !why_not.empty()) {
+		return string();
+	}
+	auto decision = DecidePlan(context, vibespatial::Operation::JOIN_PINNED, table->rows);
+	return decision.IsGpu() ? "gpu (the points are pinned: " + table->table.text + ")" : string();
 }
 
 bool PairsDispatch::IsPlanned(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows) {

@@ -7,7 +7,7 @@
 
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/spatial_join/build.hpp"
-#include "engine/join/session/session.hpp"
+#include "engine/join/session/pinned.hpp"
 
 namespace duckdb {
 
@@ -22,6 +22,10 @@ public:
 	//! When the first rows of the probe side are seen: decides anew. If they are not points, in mode auto the CPU joins some of them with
 	//! the build side, where it is not partitioned, to see how long it would take for all.
 	void DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build);
+	//! After Decide(): an estimate, or the rows of a pinned probe side
+	idx_t ExpectedRows() const {
+		return expected_rows;
+	}
 	bool KindIsKnown() const {
 		return kind_is_known;
 	}
@@ -49,6 +53,14 @@ public:
 	void SetBuild(SpatialBuild &build);
 	void SetPart(SpatialBuild &part);
 
+	//! After SetBuild(): counts the pairs with a probe side that is pinned. False where it is not, or cannot be read on the device: the
+	//! probe side has to be scanned.
+	bool CountPinned(SpatialBuild &build);
+	//! It has done so: rows of the scan are not needed
+	bool IsCounted() const {
+		return is_counted;
+	}
+
 	//! How many tiles are left to the source
 	idx_t TileCount() const {
 		return session.LeftTiles();
@@ -70,6 +82,7 @@ public:
 	//! Adds the rows and pairs that were only counted
 	void CountedRows(idx_t &rows, idx_t &pairs) const;
 	//! What would be decided now; for EXPLAIN, in words
+	static string DescribePin(ClientContext &context, const PinnedScan &scan);
 	static bool IsPlanned(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows);
 	static string DescribePlan(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows,
 	                           idx_t build_rows);
@@ -96,6 +109,8 @@ private:
 	void DeviceFailed(const string &reason) override;
 	void LeftToCpu(size_t count, const char *what, const char *why) override;
 
+	//! Looks for the probe side on the device, as the transaction of the query sees it
+	void FindPinned();
 	//! False where only the CPU can be asked about it
 	bool Attach(SpatialBuild &build);
 
@@ -104,6 +119,10 @@ private:
 	vibespatial::Dispatch dispatch;
 	vibespatial::JoinSession session;
 	std::atomic<bool> kind_is_known {false};
+	//! The probe side, where it is on the device
+	shared_ptr<PinnedTable> pinned;
+	vibespatial::PinnedProbe pinned_probe;
+	bool is_counted = false;
 	idx_t expected_rows = 0;
 	idx_t build_bytes = 0;
 	//! The number of rows does not decide, so the work has to

@@ -975,6 +975,85 @@ TableFilterSet TakeFilters(LogicalGet &get, TAKE &&take) {
 	return rest;
 }
 
+//! Whether a scan reads all rows of its table that its filters keep: no sample, no part, no past
+inline bool ReadsAllRows(const LogicalGet &get) {
+	bool all = !get.extra_info.sample_options && !get.ordinality_idx.IsValid() && !get.row_group_order_options;
+#ifdef VIBESPATIAL_DUCKDB_2
+	all = all && !get.has_pushed_projection && !get.at_clause && get.scan_partition_indices.empty();
+#endif
+	return all;
+}
+
+//! Calls `visit(position, term)` for each term of the filters of a scan that decides about rows. False where it returned false, or where there
+//! is a filter of another kind.
+template <class VISIT>
+bool VisitFilters(LogicalGet &get, VISIT &&visit) {
+	auto &column_ids = get.GetColumnIds();
+	auto column_at = [&](idx_t position) {
+		auto &id = column_ids[position];
+		return BoundColumnRefExpression(get.GetColumnName(id), get.GetColumnType(id),
+		                                ColumnBinding(get.table_index, ProjectionIndex(position)));
+	};
+#ifdef VIBESPATIAL_DUCKDB_2
+	if (get.table_filters.HasMultiColumnFilters()) {
+		return false;
+	}
+	for (auto &entry : get.table_filters) {
+		auto position = entry.GetIndex();
+		if (column_ids[position].IsVirtualColumn()) {
+			return false;
+		}
+		auto column = column_at(position);
+		vector<unique_ptr<Expression>> terms;
+		terms.push_back(entry.Filter().template Cast<ExpressionFilter>().expr->Copy());
+		LogicalFilter::SplitPredicates(terms);
+		for (auto &term : terms) {
+			if (!ExpressionFilter::IsOptionalExpression(*term) &&
+			    !visit(position, *ExpressionFilter(term->Copy()).ToExpression(column))) {
+				return false;
+			}
+		}
+	}
+#else
+	for (auto &entry : get.table_filters.filters) {
+		idx_t position = 0;
+		while (position < column_ids.size() && column_ids[position].GetPrimaryIndex() != entry.first) {
+			position++;
+		}
+		if (position == column_ids.size() || column_ids[position].IsVirtualColumn()) {
+			return false;
+		}
+		auto column = column_at(position);
+		vector<reference<TableFilter>> parts {*entry.second};
+		for (idx_t i = 0; i < parts.size(); i++) {
+			auto &part = parts[i].get();
+			switch (part.filter_type) {
+			case TableFilterType::CONJUNCTION_AND:
+				for (auto &child : part.template Cast<ConjunctionAndFilter>().child_filters) {
+					parts.push_back(*child);
+				}
+				break;
+			case TableFilterType::OPTIONAL_FILTER:
+				break;
+			case TableFilterType::CONSTANT_COMPARISON:
+			case TableFilterType::IS_NULL:
+			case TableFilterType::IS_NOT_NULL:
+			case TableFilterType::CONJUNCTION_OR:
+			case TableFilterType::IN_FILTER:
+			case TableFilterType::EXPRESSION_FILTER:
+				if (!visit(position, *part.ToExpression(column))) {
+					return false;
+				}
+				break;
+			default:
+				return false;
+			}
+		}
+	}
+#endif
+	return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Operators
 //===----------------------------------------------------------------------===//

@@ -26,7 +26,7 @@ InsertionOrderPreservingMap<string> PhysicalSpatialJoin::ParamsToString() const 
 		only_relate &= term.kind == vibespatial::JoinTerm::RELATE;
 	}
 	result["Index"] = only_relate ? "tree of boxes; cells once many points meet areas" : "tree of boxes";
-	result["Engine"] = planned_engine;
+	result["Engine"] = planned_pin.empty() ? planned_engine : planned_pin;
 	string coverings;
 	for (auto &scan : probe_scans) {
 		if (scan.covering_index.IsValid() && coverings.find(scan.covering.name) == string::npos) {

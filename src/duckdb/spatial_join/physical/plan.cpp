@@ -131,11 +131,13 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       left_columns(join.left_columns), left_is_unread(join.left_is_unread), points_operation(join.points_operation),
       shapes_operation(join.shapes_operation), probe_kinds(join.probe_kinds), build_kinds(join.build_kinds),
       has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
-      deterministic(GetDeterministic(context)),
+      pinned_scan(std::move(join.pinned_scan)), deterministic(GetDeterministic(context)),
       planned_engine(PairsDispatch::DescribePlan(context, points_operation, left.estimated_cardinality,
                                                  right.estimated_cardinality)),
-      has_batches(PairsDispatch::IsPlanned(context, points_operation, left.estimated_cardinality) &&
-                  right.AllSourcesSupportBatchIndex()) {
+      planned_pin(pinned_scan ? PairsDispatch::DescribePin(context, *pinned_scan) : string()),
+      has_batches(
+          (!planned_pin.empty() || PairsDispatch::IsPlanned(context, points_operation, left.estimated_cardinality)) &&
+          right.AllSourcesSupportBatchIndex()) {
 	children.push_back(left);
 	children.push_back(right);
 

@@ -108,6 +108,9 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	auto &state = state_p.Cast<SpatialJoinOperatorState>();
 	auto &global = SpatialJoinState::Get(*this);
 	const QueryScope scope(context.client);
+	if (global.pairs_dispatch.IsCounted()) {
+		return OperatorResultType::FINISHED;
+	}
 	if (global.partitions) {
 		auto &partitions = *global.partitions;
 		if (!state.part_rows) {

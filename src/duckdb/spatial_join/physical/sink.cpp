@@ -240,6 +240,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	}
 	global.index_dispatch.Decide(global.built_rows, global.rows->SizeInBytes());
 	global.pairs_dispatch.Decide(global.built_rows, global.rows->SizeInBytes(), probe_rows);
+	probe_rows = global.pairs_dispatch.ExpectedRows();
 	auto parts = PartCount(context, global);
 	// A device that is still starting need not be waited for yet: the index (except for its tree) and the scan of the probe side
 	// do without it. A partitioned build needs it now.
@@ -267,6 +268,12 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	global.pairs_dispatch.SetBuild(*global.build);
 	if (!global.pairs_dispatch.IsAwaited()) {
 		global.index_dispatch.RequireDevice();
+	}
+	if (global.pairs_dispatch.CountPinned(*global.build)) {
+		// The scan has nothing to add: it can skip all row groups whose statistics it has, and ends with its first rows otherwise
+		constexpr double NOWHERE = 1e300;
+		PushProbeFilters(context, *this, vibe::Box {NOWHERE, NOWHERE, NOWHERE, NOWHERE});
+		return SinkFinalizeType::NO_OUTPUT_POSSIBLE;
 	}
 	PushProbeFilters(context, *this, global.build->Index().Bounds());
 	return global.built_rows == 0 && EmptyResultIfRHSIsEmpty() && !has_aggregate ? SinkFinalizeType::NO_OUTPUT_POSSIBLE

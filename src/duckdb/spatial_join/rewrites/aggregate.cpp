@@ -29,6 +29,11 @@ static bool IsSupported(const LogicalAggregate &aggregate) {
 	return true;
 }
 
+//! A filter by a constant: each probe row has one pair at most, so the rows are as many as the pairs of an INNER join
+static bool IsSemiByOneRow(const LogicalSpatialJoin &join) {
+	return join.join_type == JoinType::SEMI && join.children[1]->type == LogicalOperatorType::LOGICAL_DUMMY_SCAN;
+}
+
 bool FuseAggregate(ClientContext &context, unique_ptr<LogicalOperator> &op) {
 	auto &aggregate = op->Cast<LogicalAggregate>();
 	if (!IsSupported(aggregate)) {
@@ -41,8 +46,9 @@ bool FuseAggregate(ClientContext &context, unique_ptr<LogicalOperator> &op) {
 		return false;
 	}
 	auto &join = AsSpatialJoin(*slot.get());
-	if (join.aggregate ||
-	    !(join.join_type == JoinType::INNER || join.join_type == JoinType::RIGHT || join.join_type == JoinType::LEFT)) {
+	const bool by_constant = IsSemiByOneRow(join);
+	if (join.aggregate || !(join.join_type == JoinType::INNER || join.join_type == JoinType::RIGHT ||
+	                        join.join_type == JoinType::LEFT || by_constant)) {
 		return false;
 	}
 
@@ -83,6 +89,14 @@ bool FuseAggregate(ClientContext &context, unique_ptr<LogicalOperator> &op) {
 			spec->argument_from_left.push_back(argument_side != JoinSide::RIGHT);
 		}
 		spec->aggregates.push_back(std::move(copy));
+	}
+	if (by_constant) {
+		// Other aggregates read the rows that pass, for which DuckDB's own operator is as good
+		if (!spec->groups.empty() || std::find(spec->argument_from_left.begin(), spec->argument_from_left.end(),
+		                                       true) != spec->argument_from_left.end()) {
+			return false;
+		}
+		join.join_type = JoinType::INNER;
 	}
 	join.aggregate = std::move(spec);
 	join.left_columns.clear();

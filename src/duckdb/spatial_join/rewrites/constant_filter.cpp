@@ -42,15 +42,19 @@ bool AreSmall(ClientContext &context, const vector<SpatialCondition> &terms) {
 
 //! One decision for all terms of a filter. A join does not preserve the order of rows: mode auto leaves ordered rows to the CPU, mode
 //! gpu does not.
-bool GoesToDevice(ClientContext &context, const vector<SpatialCondition> &terms, idx_t rows, bool ordered) {
+bool GoesToDevice(ClientContext &context, LogicalOperator &input, const vector<SpatialCondition> &terms, idx_t rows,
+                  bool ordered) {
 	OperatorDispatch dispatch(context, "FILTER");
 	auto min_rows = GetGpuMinRows(context);
-	auto decision = vibespatial::Decide(dispatch.Mode(), vibespatial::Operation::FILTER_POINTS, rows, min_rows);
+	// A join that counts asks the pinned table; any other decides when it runs
+	const bool is_pinned = terms.size() == 1 && !ordered && IsPinned(context, input, *terms[0].left);
+	auto operation = is_pinned ? vibespatial::Operation::JOIN_PINNED : vibespatial::Operation::FILTER_POINTS;
+	auto decision = vibespatial::Decide(dispatch.Mode(), operation, rows, min_rows);
 	if (decision.IsGpu() && dispatch.Mode() == vibespatial::ExecutionMode::AUTO) {
 		if (ordered) {
 			decision.selected = vibespatial::ExecutionMode::CPU;
 			decision.reason = "rows stay in their order; with preserve_insertion_order = false the GPU could have them";
-		} else if (min_rows < 0 && AreSmall(context, terms)) {
+		} else if (!is_pinned && min_rows < 0 && AreSmall(context, terms)) {
 			decision.selected = vibespatial::ExecutionMode::CPU;
 			decision.reason = to_string(rows) + " rows: a constant of so few vertices takes less than the scan";
 		}
@@ -91,7 +95,8 @@ bool RewriteConstantFilter(ClientContext &context, Binder &binder, unique_ptr<Lo
 			rest.push_back(std::move(conjunct));
 		}
 	}
-	if (taken.empty() || !GoesToDevice(context, taken, Cardinality(context, *filter.children[0]), ordered)) {
+	if (taken.empty() ||
+	    !GoesToDevice(context, *filter.children[0], taken, Cardinality(context, *filter.children[0]), ordered)) {
 		return false;
 	}
 	auto left_columns = MapColumns(filter.projection_map, filter.children[0]->GetColumnBindings().size());
@@ -143,7 +148,7 @@ bool RewriteScanFilters(ClientContext &context, Binder &binder, unique_ptr<Logic
 		rows = get.EstimateCardinality(context);
 		get.SetEstimatedCardinality(estimated);
 	}
-	if (!GoesToDevice(context, taken, rows, ordered)) {
+	if (!GoesToDevice(context, get, taken, rows, ordered)) {
 		return false;
 	}
 	get.table_filters = std::move(rest);

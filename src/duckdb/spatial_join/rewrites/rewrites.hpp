@@ -71,6 +71,14 @@ void FindProbeScans(ClientContext &context, LogicalOperator &plan);
 //! Gives scans of files with a bounding box column the boxes of constants in filters above them
 void PushConstantBoxes(ClientContext &context, LogicalOperator &plan);
 
+//===----------------------------------------------------------------------===//
+// Tables on the device (pinned_scans.cpp)
+//===----------------------------------------------------------------------===//
+//! Finds for each join that counts what it asks of a table, which may be pinned when the join runs
+void FindPinnedScans(ClientContext &context, LogicalOperator &plan);
+//! Whether a geometry of `input` is a column of a table that is pinned, as far as the plan can know
+bool IsPinned(ClientContext &context, LogicalOperator &input, const Expression &geometry);
+
 } // namespace join_rewrites
 
 } // namespace duckdb

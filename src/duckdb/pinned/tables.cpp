@@ -1,0 +1,148 @@
+#include "duckdb/pinned/tables.hpp"
+
+#include "duckdb/catalog/catalog.hpp"
+#include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
+#include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/transaction/duck_transaction.hpp"
+
+namespace duckdb {
+
+PinnedName PinnedName::Of(TableCatalogEntry &table) {
+	PinnedName name;
+	auto &database = table.ParentCatalog().GetAttached();
+	name.database = database.shared_from_this();
+	name.oid = table.oid;
+	name.text = NameOf(database.GetName()) + "." + NameOf(table.ParentSchema().name) + "." + NameOf(table.name);
+	return name;
+}
+
+std::shared_ptr<vibespatial::GpuPinned> PinnedTable::OnDevice() {
+	lock_guard<mutex> guard(lock);
+	return on_device;
+}
+
+void PinnedTable::SetOnDevice(std::shared_ptr<vibespatial::GpuPinned> pinned) {
+	lock_guard<mutex> guard(lock);
+	on_device = std::move(pinned);
+}
+
+string PinnedTable::WhyInvalid() {
+	std::shared_ptr<vibespatial::GpuPinned> gone; // freed without the lock
+	lock_guard<mutex> guard(lock);
+	if (invalid.empty()) {
+		auto database = table.database.lock();
+		if (!database) {
+			invalid = "its database was detached";
+		} else if (watch->HasChanged(*database, began_at)) {
+			invalid = "its database has changed";
+		}
+		if (!invalid.empty()) {
+			gone = std::move(on_device);
+		}
+	}
+	return invalid;
+}
+
+string PinnedTable::State() {
+	auto why = WhyInvalid();
+	if (!why.empty()) {
+		return "invalid: " + why;
+	}
+	auto pinned = OnDevice();
+	return pinned && pinned->IsResident() ? "resident" : "evicted: memory";
+}
+
+string PinnedTable::WhyNot(ClientContext &context) {
+	// In this order: who commits a change is known to make one until it is known to be made
+	auto database = table.database.lock();
+	if (database && watch->IsChanging(*database, context)) {
+		return "another transaction is changing its database";
+	}
+	auto why = WhyInvalid();
+	if (!why.empty()) {
+		return why;
+	}
+	auto &transaction = DuckTransaction::Get(context, *database);
+	if (transaction.start_time < start_time) {
+		return "the transaction began before the table was pinned";
+	}
+	if (transaction.ChangesMade()) {
+		return "the transaction has changed its database";
+	}
+	auto pinned = OnDevice();
+	return pinned && pinned->IsResident() ? string() : "it was evicted, since the device's memory was needed";
+}
+
+bool PinnedTable::Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const {
+	for (auto &clause : clauses) {
+		idx_t column = 0;
+		while (column < columns.size() && columns[column].name != clause.column) {
+			column++;
+		}
+		if (column == columns.size()) {
+			return false;
+		}
+		for (auto range : clause.ranges) {
+			range.column = static_cast<uint32_t>(column);
+			filter.push_back(range);
+		}
+	}
+	return filter.size() <= vibe::PinnedFilter::MAX_RANGES;
+}
+
+shared_ptr<PinnedTables> PinnedTables::Get(ClientContext &context) {
+	return ObjectCache::GetObjectCache(context).GetOrCreate<PinnedTables>(ObjectType());
+}
+
+void PinnedTables::Add(shared_ptr<PinnedTable> pinned) {
+	shared_ptr<PinnedTable> before; // freed without the lock
+	lock_guard<mutex> guard(lock);
+	for (auto &table : tables) {
+		if (table->table.text == pinned->table.text && table->geometry == pinned->geometry) {
+			before = std::move(table);
+			table = std::move(pinned);
+			return;
+		}
+	}
+	tables.push_back(std::move(pinned));
+}
+
+vector<shared_ptr<PinnedTable>> PinnedTables::Remove(const string &name) {
+	vector<shared_ptr<PinnedTable>> gone, kept;
+	lock_guard<mutex> guard(lock);
+	for (auto &table : tables) {
+		auto &text = table->table.text;
+		const bool is_meant = StringUtil::CIEquals(text, name) ||
+		                      StringUtil::EndsWith(StringUtil::Lower(text), "." + StringUtil::Lower(name));
+		(is_meant ? gone : kept).push_back(table);
+	}
+	if (gone.empty()) {
+		throw InvalidInputException("vibe_unpin: no pinned table is called %s; FROM vibe_pins() lists them", name);
+	}
+	for (auto &table : gone) {
+		if (table->table.text != gone[0]->table.text) {
+			throw InvalidInputException("vibe_unpin: %s may be %s or %s; give the name with its database and schema",
+			                            name, gone[0]->table.text, table->table.text);
+		}
+	}
+	tables = std::move(kept);
+	return gone;
+}
+
+shared_ptr<PinnedTable> PinnedTables::Find(const PinnedName &table, const string &geometry) {
+	lock_guard<mutex> guard(lock);
+	for (auto &pinned : tables) {
+		if (pinned->table == table && pinned->geometry == geometry) {
+			return pinned;
+		}
+	}
+	return nullptr;
+}
+
+vector<shared_ptr<PinnedTable>> PinnedTables::All() {
+	lock_guard<mutex> guard(lock);
+	return tables;
+}
+
+} // namespace duckdb

@@ -1,0 +1,105 @@
+//===----------------------------------------------------------------------===//
+// duckdb/pinned/tables.hpp
+//
+// The tables that vibe_pin() keeps on the device, and whether a transaction may read them there
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/pinned/values.hpp"
+#include "duckdb/pinned/watch.hpp"
+
+#include <atomic>
+
+namespace duckdb {
+
+class TableCatalogEntry;
+
+//! A table of one of DuckDB's own databases
+struct PinnedName {
+	weak_ptr<AttachedDatabase> database;
+	//! Of the entry in the catalog, which is another one after an ALTER
+	idx_t oid = 0;
+	//! database.schema.table
+	string text;
+
+	static PinnedName Of(TableCatalogEntry &table);
+	bool operator==(const PinnedName &other) const {
+		return oid == other.oid && database.lock() == other.database.lock();
+	}
+};
+
+//! What a query asks of a table: the points of a column, and the rows that the clauses keep
+struct PinnedScan {
+	PinnedName table;
+	string geometry;
+	vector<PinnedClause> clauses;
+};
+
+//! One geometry column of a table, with columns of numbers beside it
+class PinnedTable {
+public:
+	struct Column {
+		string name;
+		LogicalType type;
+	};
+
+	PinnedName table;
+	string geometry;
+	vector<Column> columns;
+	//! Some rows are EMPTY points
+	bool has_empty = false;
+	//! The snapshot: when its transaction began, for DuckDB and for the watch
+	transaction_t start_time = 0;
+	uint64_t began_at = 0;
+	shared_ptr<TransactionWatch> watch;
+	uint64_t rows = 0;
+	std::atomic<uint64_t> hits {0};
+
+	//! Null where the table may have changed
+	std::shared_ptr<vibespatial::GpuPinned> OnDevice();
+	void SetOnDevice(std::shared_ptr<vibespatial::GpuPinned> pinned);
+
+	//! Why the rows on the device are not those that the transaction of the context sees, or cannot be read there; empty if they can
+	string WhyNot(ClientContext &context);
+	//! For vibe_pins(): resident, invalid or evicted, and why
+	string State();
+	//! The clauses as the device takes them; false where there is a column that is not pinned
+	bool Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const;
+
+private:
+	//! Why the table may have changed, or nothing; frees the memory then
+	string WhyInvalid();
+
+	mutex lock;
+	std::shared_ptr<vibespatial::GpuPinned> on_device;
+	string invalid;
+};
+
+//! All pinned tables of a database instance
+class PinnedTables : public ObjectCacheEntry {
+public:
+	static shared_ptr<PinnedTables> Get(ClientContext &context);
+
+	//! In the place of those of the same table and geometry
+	void Add(shared_ptr<PinnedTable> pinned);
+	//! Forgets a table by its name, with or without database and schema; throws where none, or several, have it
+	vector<shared_ptr<PinnedTable>> Remove(const string &name);
+	shared_ptr<PinnedTable> Find(const PinnedName &table, const string &geometry);
+	vector<shared_ptr<PinnedTable>> All();
+
+	static string ObjectType() {
+		return "vibespatial_pinned_tables";
+	}
+	string GetObjectType() override {
+		return ObjectType();
+	}
+	optional_idx GetEstimatedCacheMemory() const override {
+		return optional_idx();
+	}
+
+private:
+	mutex lock;
+	vector<shared_ptr<PinnedTable>> tables;
+};
+
+} // namespace duckdb
