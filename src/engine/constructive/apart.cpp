@@ -123,23 +123,32 @@ private:
 	//! Items without what is in the result as it is
 	void KeepApart(const CountedVector<uint8_t> &apart) {
 		size_t kept = 0;
-		Poll poll;
 		for (size_t i = 0; i < items.size(); i++) {
-			const auto number = items[i].number;
-			if (!apart[i]) {
-				items[kept++] = items[i];
-			} else if (number >= curves.Count()) {
-				AddPolygons(rows, number - curves.Count(), Source::ROW);
-			} else if (poll(curves.Size(number)); IsConvex(curves.Begin(number), curves.Size(number))) {
-				polygons.push_back(Polygon {items[i].first, Source::CURVE, number});
-			} else if (shell.Find(curves.Begin(number), curves.Size(number))) {
-				AppendShell(shell.Ring().data(), shell.Ring().size(), 0, united);
-				AddPolygons(united, united.RowCount() - 1, Source::UNITED);
-			} else {
+			if (!apart[i] || !AddApart(items[i])) {
 				items[kept++] = items[i];
 			}
 		}
 		items.resize(kept);
+	}
+	//! False for a curve that takes an overlay
+	bool AddApart(const Item &item) {
+		if (item.number >= curves.Count()) {
+			AddPolygons(rows, item.number - curves.Count(), Source::ROW);
+			return true;
+		}
+		const auto *points = curves.Begin(item.number);
+		const auto count = curves.Size(item.number);
+		poll(count);
+		if (IsConvex(points, count)) {
+			polygons.push_back(Polygon {item.first, Source::CURVE, item.number});
+			return true;
+		}
+		if (!shell.Find(points, count)) {
+			return false;
+		}
+		AppendShell(shell.Ring().data(), shell.Ring().size(), 0, united);
+		AddPolygons(united, united.RowCount() - 1, Source::UNITED);
+		return true;
 	}
 	//! What meets something else. A curve may wind clockwise around places of others: so the curves have their area first.
 	void AddRest(Overlay &overlay, Parallel &parallel) {
@@ -234,6 +243,7 @@ private:
 	CountedVector<Item> items;
 	CountedVector<Box> boxes;
 	CurveShell shell;
+	Poll poll;
 	//! Made from what is not in the result as it is
 	GeometryBatch united;
 	CountedVector<Polygon> polygons;

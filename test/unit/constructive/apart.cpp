@@ -37,7 +37,8 @@ GeometryBatch Squares(size_t count, double size, size_t side) {
 	batch.BeginRow(GeometryType::MULTIPOLYGON, VERTEX_XY);
 	batch.BeginNode(GeometryType::MULTIPOLYGON, uint32_t(count));
 	for (size_t i = 0; i < count; i++) {
-		AddSquare(batch, double(i % side), double(i / side), size);
+		const auto column = i % side, row = i / side;
+		AddSquare(batch, double(column), double(row), size);
 	}
 	batch.EndRow();
 	return batch;
