@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
 UNITS = json.loads((KERNELS / "units.json").read_text())
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
-OPERATORS = {"box_index", "spatial_join", "knn", "knn_shapes", "union_agg", "scalar_pairs", "scalar_rows"}
+OPERATORS = {"box_index", "spatial_join", "knn", "knn_shapes", "union_agg", "scalar_pairs", "scalar_rows", "pin"}
 #: Names of units and specs in the engine's code, but for its test of itself
 RUN = set(re.findall(r'"(\w+)"', "".join(
     path.read_text() for folder in ("src/engine", "src/gpu_plugin/device") for path in (ROOT / folder).rglob("*.cpp") if path.stem != "self_test")))
