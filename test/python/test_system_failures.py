@@ -30,6 +30,9 @@ OF_DUCKDB = {
     # DuckDB 2.0 plans a query's first events under the executor's lock. Without memory for the list of tasks, the task that was made goes,
     # and asks for that lock again.
     "Executor14UnregisterTask": "a thread that waits for itself, until the alarm",
+    # The executor has started its tasks, and there is no memory for the pending result: the plan goes while threads run it, and what is left
+    # of the tasks is run without it. Both names stand in the trace.
+    "Executor11CancelTasks + PendingStatementOrPreparedStatement": "a freed plan",
     # DuckDB's jemalloc (x86-64) without pages for the arena of a new thread
     "duckdb_je_tcache_arena_associate": "a null pointer",
 }
@@ -40,7 +43,7 @@ OURS = ("vibespatial.duckdb_extension", "libvibespatial_")
 def is_of_duckdb(errors):
     """An end that is not ours: one of those above, or std::terminate for want of memory with no frame of ours on the stack. The stack is that
     of the throw, for nothing is unwound where there is no handler. DuckDB 2.0's Python module ends so in many places."""
-    if any(text in errors for text in OF_DUCKDB):
+    if any(all(part in errors for part in text.split(" + ")) for text in OF_DUCKDB):
         return True
     return "terminate called after throwing an instance of 'std::bad_alloc'" in errors and not any(name in errors for name in OURS)
 
