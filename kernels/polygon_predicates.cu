@@ -4,7 +4,8 @@
 // Promise: exact (vibe/relate.h). Relations of pairs of shapes of any kind. The threads of the grid take pairs in turn,
 // each with a slab of `arena_bytes` (a multiple of 8) of its own. A pair that needs more, or has more vertices than one
 // thread should walk, stays open for the CPU. What other kernels have looked at before is passed over: pairs with points
-// (`points_are_done`: multipoint_relations), and large ones (`large_are_done`: shape_distances, since those at distance 0 intersect).
+// (`points_are_done`: multipoint_relations), and those of more than `done_above` vertices (shape_distances, since those at distance 0
+// intersect).
 //===----------------------------------------------------------------------===//
 #include "vibe/arena.h"
 #include "vibe/pairs.h"
@@ -15,7 +16,7 @@
 //! are there (vibe::PAIR_TRUE) or open; one entry point: each would have all of relate once more.
 extern "C" __global__ void relate_pairs(vibe::SideView left, vibe::SideView right, vibe::PairList pairs,
                                         vibe::u32 predicate, vibe::u32 max_vertices, vibe::u8 *arena,
-                                        vibe::u64 arena_bytes, vibe::u32 points_are_done, vibe::u32 large_are_done,
+                                        vibe::u64 arena_bytes, vibe::u32 points_are_done, vibe::u32 done_above,
                                         vibe::Matrix *matrices) {
 	const auto asked = (vibe::Predicate)predicate;
 	const bool whole = asked == vibe::PREDICATE_RELATE;
@@ -28,8 +29,7 @@ extern "C" __global__ void relate_pairs(vibe::SideView left, vibe::SideView righ
 			continue;
 		}
 		const vibe::ShapeView &a = l.view, &b = r.view;
-		if ((points_are_done != 0 && vibe::PointsDecide(a, b, max_vertices)) ||
-		    (large_are_done != 0 && vibe::AreLarge(a, b, max_vertices))) {
+		if ((points_are_done != 0 && vibe::PointsDecide(a, b, max_vertices)) || vibe::AreLarge(a, b, done_above)) {
 			continue;
 		}
 		vibe::Matrix matrix = 0;

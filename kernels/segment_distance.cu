@@ -42,10 +42,8 @@ extern "C" __global__ void shape_distances(vibe::SideView left, vibe::SideView r
 		         double distance = vibe::Infinity() - vibe::Infinity();
 		         if (!empty && (distances || limit >= 0)) {
 			         auto search = vibe::SearchDistance(l, r, limit, lane);
-			         if (lane.count > 1) {
-				         search.best = vibe::WarpMin(search.best);
-				         search.touching = vibe::WarpAny(search.touching);
-			         }
+			         search.best = lane.Least(search.best);
+			         search.touching = lane.Any(search.touching);
 			         if (lane.number == 0) {
 				         distance = vibe::FinishDistance(search, l, r);
 			         }
@@ -69,9 +67,7 @@ extern "C" __global__ void hausdorff_distances(vibe::SideView left, vibe::SideVi
 		         double distance = vibe::Infinity() - vibe::Infinity();
 		         if (l.dimension >= 0 && r.dimension >= 0) {
 			         auto search = vibe::SearchHausdorff(l, r, lane);
-			         if (lane.count > 1) {
-				         search.far = -vibe::WarpMin(-search.far);
-			         }
+			         search.far = -lane.Least(-search.far);
 			         if (lane.number == 0) {
 				         distance = vibe::FinishHausdorff(search, l, r);
 			         }

@@ -147,10 +147,31 @@ struct DistanceSearch {
 	}
 };
 
-//! Which of several threads this is, that search together: each looks at some points, rings and edges
+//! Which of several threads this is, that search together: each looks at some points, rings and edges. On a device they are the
+//! threads of a warp, which run in step and tell each other what they found; on the host each searches by itself.
 struct Lane {
 	u32 number;
 	u32 count;
+
+	//! Is it so for one of them? All of them ask.
+	VIBE_HD bool Any(bool value) const {
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+		if (count > 1) {
+			return __any_sync(0xffffffffu, value) != 0;
+		}
+#endif
+		return value;
+	}
+	//! The least value of all of them. All of them ask.
+	VIBE_HD double Least(double value) const {
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+		for (u32 by = count / 2; by > 0; by /= 2) {
+			const double other = __shfl_xor_sync(0xffffffffu, value, by);
+			value = other < value ? other : value;
+		}
+#endif
+		return value;
+	}
 };
 
 namespace distance_detail {
@@ -260,18 +281,21 @@ VIBE_HD bool InAreas(const ShapeView &s, const Vec2 &v) {
 	return false;
 }
 
-//! Points and edges that lie inside an area without meeting its boundary
+//! Points and edges that lie inside an area without meeting its boundary. All threads call it, and get the same answer where they tell
+//! each other.
 VIBE_HD_NOINLINE bool LiesInside(const ShapeView &s, const ShapeView &t, Lane lane) {
 	if (t.element_count == 0) {
 		return false;
 	}
-	for (u32 i = lane.number; i < s.point_count; i += lane.count) {
-		if (InAreas(t, s.points[i])) {
+	for (u64 first = 0; first < s.point_count; first += lane.count) {
+		const u64 i = first + lane.number;
+		if (lane.Any(i < s.point_count && InAreas(t, s.points[i]))) {
 			return true;
 		}
 	}
-	for (u32 r = lane.number; r < s.ring_count; r += lane.count) {
-		if (s.rings[r].box.Intersects(t.box) && InAreas(t, s.Vertex(s.rings[r].begin))) {
+	for (u64 first = 0; first < s.ring_count; first += lane.count) {
+		const u64 r = first + lane.number;
+		if (lane.Any(r < s.ring_count && s.rings[r].box.Intersects(t.box) && InAreas(t, s.Vertex(s.rings[r].begin)))) {
 			return true;
 		}
 	}
@@ -289,6 +313,18 @@ VIBE_HD_NOINLINE bool PointsAgainst(DistanceSearch<METRIC> &search, const ShapeV
 		PointVisitor<METRIC> visitor {search, t, p, 0};
 		if (VisitEdges(t, 0, t.vertex_count, TestNear<METRIC> {search, box}, visitor)) {
 			return true;
+		}
+	}
+	return false;
+}
+
+template <class METRIC>
+VIBE_HD bool PointsAgainstPoints(DistanceSearch<METRIC> &search, const ShapeView &a, const ShapeView &b, Lane lane) {
+	for (u32 i = lane.number; i < a.point_count; i += lane.count) {
+		for (u32 k = 0; k < b.point_count; k++) {
+			if (search.Points(a.points[i], b.points[k])) {
+				return true;
+			}
 		}
 	}
 	return false;
@@ -322,17 +358,20 @@ VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a,
 		search.Touch();
 		return;
 	}
-	for (u32 i = lane.number; i < a.point_count; i += lane.count) {
-		for (u32 k = 0; k < b.point_count; k++) {
-			if (search.Points(a.points[i], b.points[k])) {
-				return;
-			}
+	bool done = false;
+	if (a.point_count > 0 || b.point_count > 0) {
+		done = PointsAgainstPoints(search, a, b, lane) || PointsAgainst(search, a, b, lane) ||
+		       PointsAgainst(search, b, a, lane);
+		if (lane.Any(done)) {
+			return;
 		}
 	}
-	if (PointsAgainst(search, a, b, lane) || PointsAgainst(search, b, a, lane)) {
+	if (a.vertex_count == 0 || b.vertex_count == 0) {
 		return;
 	}
-	if (a.vertex_count == 0 || b.vertex_count == 0 || Descend(search, a, b)) {
+	// The same for all threads, but for what they found before
+	done = Descend(search, a, b);
+	if (lane.Any(done)) {
 		return;
 	}
 	const ShapeView &few = a.vertex_count <= b.vertex_count ? a : b;
@@ -340,11 +379,16 @@ VIBE_HD_NOINLINE void Search(DistanceSearch<METRIC> &search, const ShapeView &a,
 	EdgesVisitor<METRIC> visitor {search, few, many};
 	// One thread takes them all at once, several take runs of them in turn
 	const u32 run = lane.count == 1 ? few.vertex_count : ShapeView::FANOUT;
-	for (u64 begin = (u64)lane.number * run; begin < few.vertex_count; begin += (u64)lane.count * run) {
-		const u64 end = begin + run < few.vertex_count ? begin + run : few.vertex_count;
-		if (VisitEdges(few, (u32)begin, (u32)end, TestNear<METRIC> {search, many.box}, visitor)) {
+	for (u64 first = 0; first < few.vertex_count; first += (u64)lane.count * run) {
+		const u64 begin = first + (u64)lane.number * run;
+		if (begin < few.vertex_count) {
+			const u64 end = begin + run < few.vertex_count ? begin + run : few.vertex_count;
+			done = VisitEdges(few, (u32)begin, (u32)end, TestNear<METRIC> {search, many.box}, visitor);
+		}
+		if (lane.Any(done)) {
 			return;
 		}
+		search.best = lane.Least(search.best);
 	}
 }
 
@@ -394,8 +438,8 @@ VIBE_HD double PointDistance(const Vec2 &p, const Vec2 &q) {
 	return LinearMetric::Length(p.x - q.x, p.y - q.y);
 }
 
-//! ShapeDistance() by several threads: what one of them finds. With the least of all `best` of them, and `touching` where one has
-//! it, FinishDistance() is what ShapeDistance() would be.
+//! ShapeDistance() by several threads, which all call it: what one of them finds. With the least of all `best` of them, and
+//! `touching` where one has it, FinishDistance() is what ShapeDistance() would be.
 VIBE_HD DistanceSearch<SquareMetric> SearchDistance(const ShapeView &a, const ShapeView &b, double limit, Lane lane) {
 	DistanceSearch<SquareMetric> search {distance_detail::FirstBound(limit), limit, false};
 	distance_detail::Search(search, a, b, lane);

@@ -67,24 +67,6 @@ __device__ inline u64 Reserve(u64 *counter, u64 count) {
 #endif
 }
 
-//! Of all threads of a warp, which are all there
-__device__ inline double WarpMin(double value) {
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-	for (u32 by = WARP / 2; by > 0; by /= 2) {
-		const double other = __shfl_xor_sync(0xffffffffu, value, by);
-		value = other < value ? other : value;
-	}
-#endif
-	return value;
-}
-__device__ inline bool WarpAny(bool value) {
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-	return __any_sync(0xffffffffu, value) != 0;
-#else
-	return value;
-#endif
-}
-
 //! Adds one to counters[at]; threads of a warp that come here together for the same counter add once
 __device__ inline void CountOne(u32 *counters, u32 at) {
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)

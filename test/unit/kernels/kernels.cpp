@@ -800,7 +800,7 @@ TEST_CASE("kernels: relations of shapes are the CPU's, or open", "[kernels]") {
 			std::vector<vibe::Matrix> matrices(pairs.Count());
 			const vibe::SideView side {zoo.views.data(), nullptr};
 			Launch(polygon_predicates_unit::relate_pairs, THREADS, k % 2 == 0, side, side, device.list, k, 1u << 30,
-			       memory, bytes, 0u, 0u, matrices.data());
+			       memory, bytes, 0u, ~0u, matrices.data());
 			for (size_t i = 0; i < pairs.Count(); i++) {
 				if (results[i] == vibe::PAIR_OPEN) {
 					open++;
@@ -998,7 +998,7 @@ TEST_CASE("kernels: pairs with points need no walk along edges", "[kernels]") {
 			       max_points);
 			const auto first = device.results;
 			Launch(polygon_predicates_unit::relate_pairs, 64, true, side, side, device.list, k, max_points,
-			       reinterpret_cast<vibe::u8 *>(arena.data()), SLAB, 1u, 0u, static_cast<vibe::Matrix *>(nullptr));
+			       reinterpret_cast<vibe::u8 *>(arena.data()), SLAB, 1u, ~0u, static_cast<vibe::Matrix *>(nullptr));
 			for (size_t i = 0; i < pairs.Count(); i++) {
 				const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];
 				const bool points = vibe::PointsDecide(a, b, max_points);
@@ -1036,7 +1036,7 @@ TEST_CASE("kernels: large pairs intersect where they are at distance 0", "[kerne
 	Launch(segment_distance_unit::shape_distances, 64, true, side, side, device.list,
 	       vibe::LimitView {0, nullptr, nullptr, false, false}, 0u, 1u, MAX_VERTICES, static_cast<double *>(nullptr));
 	Launch(polygon_predicates_unit::relate_pairs, 64, true, side, side, device.list, ASKED, MAX_VERTICES,
-	       reinterpret_cast<vibe::u8 *>(arena.data()), SLAB, 0u, 1u, static_cast<vibe::Matrix *>(nullptr));
+	       reinterpret_cast<vibe::u8 *>(arena.data()), SLAB, 0u, MAX_VERTICES, static_cast<vibe::Matrix *>(nullptr));
 	size_t wrong = 0, large = 0, open = 0;
 	for (size_t i = 0; i < pairs.Count(); i++) {
 		const auto &a = zoo.views[pairs.left[i]], &b = zoo.views[pairs.right[i]];

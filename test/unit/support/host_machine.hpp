@@ -138,6 +138,7 @@ inline MachineLimits SmallLimits() {
 	limits.relate_threads = 64;
 	limits.relate_slab = 16 << 10;
 	limits.relate_vertices = 100;
+	limits.measure_vertices = 60;
 	limits.least_pairs = 1000;
 	limits.pairs_at_once = 3000;
 	limits.wide_visits = 40;

@@ -29,6 +29,8 @@ struct MachineLimits {
 	uint64_t relate_threads = 8192;
 	uint64_t relate_slab = 64 << 10;
 	uint32_t relate_vertices = 1024;
+	//! Distances, and ST_Intersects by them: vertices of a pair that one thread may walk. A warp takes larger ones.
+	uint32_t measure_vertices = 256;
 	//! Pairs that a tile has room for at first
 	uint64_t least_pairs = 16 << 10;
 	//! Candidates that are refined between two polls: some tenths of a second at most
