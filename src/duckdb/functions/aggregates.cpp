@@ -167,6 +167,7 @@ struct ExtentAggregate {
 		auto function = AggregateFunction::UnaryAggregate<State, string_t, string_t, ExtentAggregate>(
 		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
 		function.SetBindCallback(AggregateBind<BindAggregate>);
+		function.SetStateFinalizeCallback(FinalizeGroups<State, string_t, ExtentAggregate>);
 		return function;
 	}
 };
@@ -361,7 +362,7 @@ struct GeometryAggregate {
 				UnitedGroups::current = nullptr;
 			}
 		} current(united);
-		AggregateFunction::StateFinalize<MemberList, string_t, GeometryAggregate>(states, input, result, count, offset);
+		FinalizeGroups<MemberList, string_t, GeometryAggregate>(states, input, result, count, offset);
 	}
 
 	// A segment tree would copy the rows of a frame for every row; here they are kept once for the whole partition
@@ -422,6 +423,8 @@ struct GeometryAggregate {
 		function.SetWindowCallback(Window);
 		if (MAKE == MakeUnion) {
 			function.SetStateFinalizeCallback(FinalizeTogether);
+		} else {
+			function.SetStateFinalizeCallback(FinalizeGroups<MemberList, string_t, GeometryAggregate>);
 		}
 		return function;
 	}

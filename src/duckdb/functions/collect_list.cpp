@@ -217,6 +217,7 @@ struct Vibe_CollectList {
 		auto function = AggregateFunction::UnaryAggregate<CollectState, string_t, string_t, Vibe_CollectList>(
 		    LogicalType::GEOMETRY(), LogicalType::GEOMETRY());
 		function.SetBindCallback(AggregateBind<BindCollect>);
+		function.SetStateFinalizeCallback(FinalizeGroups<CollectState, string_t, Vibe_CollectList>);
 		SqlFunction(NAME, "The same as ST_Collect(list(geom)), without a list: NULL where there is no row, an EMPTY "
 		                  "collection where all are NULL or EMPTY. Queries with such a list run it by themselves.")
 		    .Category("aggregate")

@@ -16,6 +16,8 @@ using vibespatial::ExecutionMode;
 static thread_local idx_t operators_that_log = 0;
 //! How often the calling thread's call has called the device
 static thread_local idx_t device_calls = 0;
+//! The groups that the calling thread finalizes
+static thread_local CpuWorkOfGroups *current_groups = nullptr;
 
 namespace {
 
@@ -102,14 +104,32 @@ CpuFunction CpuFunction::Aggregate(const string &name) {
 	                    unites};
 }
 
+//! Adds to the event of the query
+static void Log(ClientContext &context, const CpuFunction &function, idx_t rows, double milliseconds) {
+	context.registered_state->GetOrCreate<CpuWorkLog>("vibespatial_cpu_work")
+	    ->Add(context, function, rows, milliseconds);
+}
+
 bool CpuWork::IsLogged(ClientContext &context) {
-	return IsModeGpu(context) && operators_that_log == 0;
+	if (operators_that_log > 0) {
+		return false;
+	}
+	auto groups = current_groups;
+	if (!groups) {
+		return IsModeGpu(context);
+	}
+	if (groups->context != &context) {
+		groups->context = &context;
+		groups->is_logged = IsModeGpu(context);
+	}
+	return groups->is_logged;
 }
 
 CpuWork::CpuWork(ClientContext &context, const CpuFunction &function)
     : context(context), function(function), begin(std::chrono::steady_clock::now()) {
 	device_calls = 0;
-	if (!function.may_use_device) {
+	const bool is_known = current_groups && current_groups->function == &function;
+	if (!function.may_use_device && !is_known) {
 		RequireGpu(context, function.name, function.reason);
 	}
 }
@@ -121,14 +141,38 @@ void CpuWork::Finish(idx_t rows, idx_t rows_at_once) {
 	if (rows == 0) {
 		return;
 	}
-	RequireGpu(context, function.name, function.reason);
 	const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-	context.registered_state->GetOrCreate<CpuWorkLog>("vibespatial_cpu_work")
-	    ->Add(context, function, rows, took.count());
+	auto groups = current_groups;
+	if (!groups || (groups->function && groups->function != &function)) {
+		RequireGpu(context, function.name, function.reason);
+		Log(context, function, rows, took.count());
+		return;
+	}
+	if (!groups->function) {
+		RequireGpu(context, function.name, function.reason);
+		groups->function = &function;
+	}
+	groups->rows += rows;
+	groups->milliseconds += took.count();
 }
 
 void CpuWork::CountDeviceCall() {
 	device_calls++;
+}
+
+CpuWorkOfGroups::CpuWorkOfGroups() : around(current_groups) {
+	current_groups = this;
+}
+
+CpuWorkOfGroups::~CpuWorkOfGroups() {
+	current_groups = around;
+}
+
+void CpuWorkOfGroups::Finish() {
+	if (function) {
+		Log(*context, *function, rows, milliseconds);
+		function = nullptr;
+	}
 }
 
 CpuWorkOfOperator::CpuWorkOfOperator() {

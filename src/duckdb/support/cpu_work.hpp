@@ -7,6 +7,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/function/aggregate_function.hpp"
 #include "duckdb/main/client_context.hpp"
 
 #include <chrono>
@@ -46,6 +47,38 @@ private:
 	const CpuFunction &function;
 	const std::chrono::steady_clock::time_point begin;
 };
+
+//! While it lives, the calls of the thread are those of the groups of one aggregate, and Finish() logs them at once. A query may have millions
+//! of groups, and the log has one lock.
+class CpuWorkOfGroups {
+public:
+	CpuWorkOfGroups();
+	~CpuWorkOfGroups();
+	CpuWorkOfGroups(const CpuWorkOfGroups &) = delete;
+	CpuWorkOfGroups &operator=(const CpuWorkOfGroups &) = delete;
+
+	void Finish();
+
+private:
+	friend class CpuWork;
+
+	CpuWorkOfGroups *const around;
+	//! Of the first call
+	ClientContext *context = nullptr;
+	bool is_logged = false;
+	//! Of the first call that the CPU has done
+	const CpuFunction *function = nullptr;
+	idx_t rows = 0;
+	double milliseconds = 0;
+};
+
+//! The callback that finalizes the groups of a vector. The type of the input differs between versions of DuckDB.
+template <class STATE, class RESULT, class AGGREGATE, class INPUT>
+void FinalizeGroups(Vector &states, INPUT &input, Vector &result, idx_t count, idx_t offset) {
+	CpuWorkOfGroups work;
+	AggregateFunction::StateFinalize<STATE, RESULT, AGGREGATE>(states, input, result, count, offset);
+	work.Finish();
+}
 
 //! While it lives, the calls of the thread are logged by the operator around them
 class CpuWorkOfOperator {
