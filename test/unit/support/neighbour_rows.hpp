@@ -122,9 +122,8 @@ struct Case {
 	bool all_on_device = true;
 };
 
-//! What searches can go wrong with; more rows where `many`
-inline std::vector<Case> Cases(bool many) {
-	const size_t scale = many ? 40 : 1;
+//! What searches can go wrong with; so many times as many rows
+inline std::vector<Case> Cases(size_t scale) {
 	std::mt19937_64 random(21);
 	std::uniform_real_distribution<double> place(0, 40);
 	auto points = [&](size_t count, double by, double shift, bool whole) {
