@@ -80,7 +80,12 @@ private:
 
 class FakeMachine : public host_cuda::Machine {
 public:
-	FakeMachine() : host_cuda::Machine(true), blocks(FakePool::Get()) {
+	FakeMachine() : host_cuda::Machine(true, Processors()), blocks(FakePool::Get()) {
+	}
+	//! FAKE_GPU_PROCESSORS: of so many multiprocessors
+	static uint64_t Processors() {
+		auto number = std::getenv("FAKE_GPU_PROCESSORS");
+		return number ? std::strtoull(number, nullptr, 10) : 2;
 	}
 	void *Pinned(size_t number, size_t bytes) override {
 		return blocks.Get(number, bytes);
@@ -322,6 +327,7 @@ public:
 		device.present = !Wants("no device") && options.device < 2;
 		device.name = "Fake";
 		device.capability = 90;
+		device.processors = static_cast<int>(FakeMachine::Processors());
 		device.error = device.present       ? ""
 		               : options.device < 2 ? "the fake device is not there"
 		                                    : "vibe_gpu_device is " + std::to_string(options.device);

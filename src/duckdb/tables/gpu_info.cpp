@@ -56,7 +56,7 @@ SqlTable::rows_t Rows(ClientContext &context, const vector<Value> &) {
 		if (open) {
 			auto device = open->Device();
 			if (device.present) {
-				error = StringUtil::Format("%s, %s of %s free", device.name,
+				error = StringUtil::Format("%s, %d multiprocessors, %s of %s free", device.name, device.processors,
 				                           StringUtil::BytesToHumanReadableString(device.free_memory),
 				                           StringUtil::BytesToHumanReadableString(device.total_memory));
 			} else if (error.empty()) {

@@ -217,6 +217,7 @@ void CudaEngine::BringUp() {
 		cudaDeviceProp properties;
 		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
 		found.name = properties.name;
+		found.processors = properties.multiProcessorCount;
 		size_t free_bytes = 0, total_bytes = 0;
 		CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
 		found.free_memory = free_bytes;
@@ -457,6 +458,23 @@ cudaKernel_t CudaEngine::Kernel(const char *unit, const char *entry_point) {
 	cudaKernel_t kernel = nullptr;
 	CheckCuda(cudaLibraryGetKernel(&kernel, library, entry_point), entry_point);
 	return kernel;
+}
+
+uint64_t CudaEngine::ThreadsAtOnce(cudaKernel_t kernel, const char *entry_point, uint64_t block) {
+	std::unique_lock<std::mutex> guard(lock);
+	const auto processors = static_cast<uint64_t>(std::max(1, device.processors));
+	const auto known = blocks_at_once.find(kernel);
+	if (known != blocks_at_once.end()) {
+		return processors * known->second * block;
+	}
+	guard.unlock();
+	int blocks = 0;
+	CheckCuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void *>(kernel),
+	                                                        static_cast<int>(block), 0),
+	          entry_point);
+	guard.lock();
+	const auto made = blocks_at_once.emplace(kernel, static_cast<uint64_t>(std::max(1, blocks)));
+	return processors * made.first->second * block;
 }
 
 void CudaEngine::UseDevice() {

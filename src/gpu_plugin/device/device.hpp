@@ -67,6 +67,8 @@ public:
 	//! Waits for the device and these kernels, as long as the setting allows. Throws GpuError.
 	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
 	cudaKernel_t Kernel(const char *unit, const char *entry_point);
+	//! Threads that the device runs at once, in blocks of so many
+	uint64_t ThreadsAtOnce(cudaKernel_t kernel, const char *entry_point, uint64_t block);
 	//! Makes the engine's device the one of the calling thread
 	void UseDevice();
 	int DeviceNumber() const {
@@ -104,6 +106,8 @@ private:
 	GpuDevice device;
 	std::shared_ptr<DeviceMemory> memory;
 	std::map<std::string, cudaLibrary_t> units;
+	//! Blocks that a multiprocessor runs at once: it takes the driver longer than looking here
+	std::map<cudaKernel_t, uint64_t> blocks_at_once;
 	//! Kernels whose functions are not loaded yet
 	std::deque<std::pair<std::string, cudaLibrary_t>> loaded;
 	//! Work has begun, or there will be none

@@ -99,16 +99,29 @@ void CudaMachine::DoGetPinned(void *to, const void *from, size_t bytes) {
 	CheckCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream.Handle()), "a copy from the device");
 }
 
+CudaMachine::Entry &CudaMachine::EntryOf(const char *unit, const char *entry_point) {
+	auto &entry = kernels[entry_point];
+	if (!entry.kernel) {
+		entry.kernel = engine.Kernel(unit, entry_point);
+	}
+	return entry;
+}
+
+uint64_t CudaMachine::ThreadsAtOnce(const char *unit, const char *entry_point) {
+	auto &entry = EntryOf(unit, entry_point);
+	if (entry.threads_at_once == 0) {
+		entry.threads_at_once = engine.ThreadsAtOnce(entry.kernel, entry_point, limits.block);
+	}
+	return entry.threads_at_once;
+}
+
 void CudaMachine::DoLaunch(const char *unit, const char *entry_point, uint64_t threads,
                            const LaunchArguments &arguments) {
 	const uint64_t blocks = (threads + limits.block - 1) / limits.block;
 	if (blocks > static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) {
 		throw GpuError(std::string(entry_point) + ": more items than one launch can take");
 	}
-	auto &kernel = kernels[entry_point];
-	if (!kernel) {
-		kernel = engine.Kernel(unit, entry_point);
-	}
+	auto kernel = EntryOf(unit, entry_point).kernel;
 	Faults::Get().Check(Fault::LAUNCH);
 	Faults::Get().Spoil(arguments.addresses, arguments.count);
 	CheckCuda(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(static_cast<unsigned>(blocks)),

@@ -26,6 +26,7 @@ public:
 	void *Pinned(size_t number, size_t bytes) override;
 	uint64_t PinnedBytes() const override;
 	uint64_t PinnedSize(size_t number) const override;
+	uint64_t ThreadsAtOnce(const char *unit, const char *entry_point) override;
 	void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) override;
 	void Scan(const vibe::i64 *in, vibe::i64 *out, uint64_t count) override;
 	void SegmentedReduce(Reduction reduction, const double *in, double *out, uint64_t segments, const vibe::i32 *begin,
@@ -49,6 +50,13 @@ protected:
 	              const LaunchArguments &arguments) override;
 
 private:
+	struct Entry {
+		cudaKernel_t kernel = nullptr;
+		//! 0: not asked yet
+		uint64_t threads_at_once = 0;
+	};
+	Entry &EntryOf(const char *unit, const char *entry_point);
+
 	CudaEngine &engine;
 	//! Before the stream, whose temporary memory comes from it
 	const std::shared_ptr<DeviceMemory> memory;
@@ -56,7 +64,7 @@ private:
 	DeviceStream &stream;
 	std::vector<cudaEvent_t> events;
 	//! Looked up once for each machine
-	std::map<std::string, cudaKernel_t> kernels;
+	std::map<std::string, Entry> kernels;
 };
 
 } // namespace vibespatial

@@ -134,8 +134,6 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 inline MachineLimits SmallLimits() {
 	MachineLimits limits;
 	limits.block = 32;
-	limits.looping_threads = 64;
-	limits.relate_threads = 64;
 	limits.relate_slab = 16 << 10;
 	limits.relate_vertices = 100;
 	limits.measure_vertices = 60;
@@ -148,7 +146,9 @@ inline MachineLimits SmallLimits() {
 
 class Machine : public vibespatial::Machine {
 public:
-	explicit Machine(bool backwards = false) : vibespatial::Machine(SmallLimits()), backwards(backwards) {
+	//! A device of so many multiprocessors, of which each runs one block at once
+	explicit Machine(bool backwards = false, uint64_t processors = 2)
+	    : vibespatial::Machine(SmallLimits()), backwards(backwards), processors(processors) {
 	}
 
 	void Use() override {
@@ -173,6 +173,9 @@ public:
 	uint64_t PinnedSize(size_t number) const override {
 		const auto found = pinned.find(number);
 		return found == pinned.end() ? 0 : found->second.size() * sizeof(uint64_t);
+	}
+	uint64_t ThreadsAtOnce(const char *, const char *) override {
+		return processors * limits.block;
 	}
 	void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) override {
 		ScanAny(in, out, count);
@@ -273,6 +276,7 @@ private:
 	}
 
 	const bool backwards;
+	const uint64_t processors;
 	std::map<size_t, Memory> pinned;
 	std::map<std::string, Memory> temporary;
 };

@@ -74,6 +74,8 @@ struct GpuDevice {
 	bool present = false;
 	std::string name;
 	int capability = 0; // 90: sm_90
+	//! Streaming multiprocessors
+	int processors = 0;
 	uint64_t total_memory = 0;
 	uint64_t free_memory = 0;
 	int driver_version = 0;

@@ -23,10 +23,9 @@ namespace vibespatial {
 struct MachineLimits {
 	//! Launches consist of whole blocks of threads
 	uint64_t block = 256;
-	//! Threads of a launch whose number of items only the device knows: each takes items in turn
-	uint64_t looping_threads = 132 * 1024;
-	//! relate_pairs: threads, memory of each, and vertices of a pair that one thread may walk
-	uint64_t relate_threads = 8192;
+	//! relate_pairs: one of how many parts of the threads that the device runs at once, since the tiles of other threads run beside it
+	//! and each needs memory; memory of a thread, and vertices of a pair that one thread may walk
+	uint64_t relate_part = 4;
 	uint64_t relate_slab = 64 << 10;
 	uint32_t relate_vertices = 1024;
 	//! Distances, and ST_Intersects by them: vertices of a pair that one thread may walk. A warp takes larger ones.
@@ -180,6 +179,17 @@ public:
 			DoLaunch(unit, entry_point, threads, LaunchArguments {addresses, SIZES, sizeof...(ARGUMENTS)});
 		}
 	}
+	//! Threads of an entry point that the device runs at once, in whole blocks: its multiprocessors, times the blocks that one of them
+	//! has room for
+	virtual uint64_t ThreadsAtOnce(const char *unit, const char *entry_point) = 0;
+	//! Runs an entry point whose threads take items in turn, of which only the device knows the number: at most so many. Fills the device,
+	//! whatever its size.
+	template <class... ARGUMENTS>
+	void LaunchLooping(const char *unit, const char *entry_point, uint64_t most_items, ARGUMENTS... arguments) {
+		Launch(unit, entry_point, std::min(ThreadsAtOnce(unit, entry_point), most_items), arguments...);
+	}
+	//! For work of which a warp takes an item
+	static constexpr uint64_t ANY_ITEMS = ~uint64_t(0);
 	//! out[i] = in[0] + .. + in[i - 1]
 	virtual void Scan(const vibe::i32 *in, vibe::i32 *out, uint64_t count) = 0;
 	virtual void Scan(const vibe::i64 *in, vibe::i64 *out, uint64_t count) = 0;

@@ -228,8 +228,8 @@ private:
 				               answers, found);
 			}
 		} else {
-			machine.Launch("spatial_query", "keep_pairs", std::min(machine.limits.looping_threads, candidate_capacity),
-			               candidates, static_cast<uint32_t>(input.output), kept, counts, found, open);
+			machine.LaunchLooping("spatial_query", "keep_pairs", candidate_capacity, candidates,
+			                      static_cast<uint32_t>(input.output), kept, counts, found, open);
 		}
 		machine.Record(COMPUTED);
 
@@ -294,8 +294,8 @@ private:
 		machine.Launch("spatial_query", "tree_pairs", count, build.tree, probe, count, limits, skip_negative, wide,
 		               candidates);
 		if (may_be_wide) {
-			machine.Launch("spatial_query", "wide_pairs", machine.limits.looping_threads, build.tree, probe, limits,
-			               skip_negative, wide, candidates);
+			machine.LaunchLooping("spatial_query", "wide_pairs", Machine::ANY_ITEMS, build.tree, probe, limits,
+			                      skip_negative, wide, candidates);
 		}
 	}
 
