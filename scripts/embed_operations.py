@@ -12,6 +12,8 @@ import sys
 
 FIELDS = {"name", "description", "precision", "guarantee"}
 GPU_FIELDS = {"gpu_from_rows", "kernels"}
+# Where the threshold depends on the device
+SHARES = {"copy_share", "kernel_share"}
 
 
 def check(operations, registry):
@@ -20,7 +22,7 @@ def check(operations, registry):
     if used != set(sets):
         raise SystemExit(f"kernel sets of operations.json and units.json differ in {sorted(used ^ set(sets))}")
     for operation in operations["operations"]:
-        if set(operation) not in (FIELDS, FIELDS | GPU_FIELDS):
+        if set(operation) not in (FIELDS, FIELDS | GPU_FIELDS, FIELDS | GPU_FIELDS | SHARES):
             raise SystemExit(f"operations.json: {operation.get('name')} has the fields {sorted(operation)}")
         if operation.get("kernels", sets[0]) not in sets:
             raise SystemExit(f"operations.json: {operation['name']} needs {operation['kernels']}, which is no kernel set")
@@ -54,7 +56,8 @@ def main():
              "const std::vector<OperationInfo> &Operations() {", "\tstatic const auto &operations = *new std::vector<OperationInfo> {"]
     for entry in operations["operations"]:
         texts = ", ".join(json.dumps(entry[field]) for field in ("name", "description", "precision", "guarantee"))
-        lines.append(f"\t    {{{texts}, {threshold(entry)}, KernelSet::{entry.get('kernels', 'none').upper()}}},")
+        shares = f"{float(entry.get('copy_share', 0))}, {float(entry.get('kernel_share', 0))}"
+        lines.append(f"\t    {{{texts}, {threshold(entry)}, KernelSet::{entry.get('kernels', 'none').upper()}, {shares}}},")
     lines += ["\t};", "\treturn operations;", "}", "", "const std::vector<const char *> &KernelSetNames() {",
               "\tstatic const auto &names = *new std::vector<const char *> {" + ", ".join(json.dumps(name) for name in ["", *sets]) + "};", "\treturn names;", "}", "",
               "} // namespace vibespatial"]

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -344,6 +345,19 @@ public:
 		component.detail = std::to_string(options.memory_limit) + " " + options.cache_dir + " " +
 		                   std::to_string(options.kernel_timeout_seconds);
 		return {component};
+	}
+	//! FAKE_GPU_FIGURES: launch_us, GB/s to the device and back, edges_per_us, cores
+	const GpuFigures *Figures() override {
+		static const GpuFigures *figures = []() -> const GpuFigures * {
+			auto text = std::getenv("FAKE_GPU_FIGURES");
+			auto made = new GpuFigures();
+			made->source = "fake";
+			return text && std::sscanf(text, "%lf %lf %lf %lf %u", &made->launch_us, &made->to_device_gbs,
+			                           &made->from_device_gbs, &made->edges_per_us, &made->cores) == 5
+			           ? made
+			           : nullptr;
+		}();
+		return figures;
 	}
 	void Configure(const GpuOptions &changed) override {
 		while (changed.memory_limit != options.memory_limit && pins.Free() > 0) {

@@ -3,6 +3,7 @@
 #include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/support/task_parallel.hpp"
+#include "engine/dispatch/thresholds.hpp"
 
 #include <algorithm>
 
@@ -117,7 +118,8 @@ string OverlayDispatch::DescribePlan(ClientContext &context) {
 		return "gpu (groups of two or more polygons)";
 	}
 	const auto min_rows = GetGpuMinRows(context);
-	const auto least = min_rows < 0 ? InfoOf(Operation::UNION_AGG).gpu_from_rows : uint64_t(min_rows);
+	const auto least =
+	    min_rows < 0 ? vibespatial::Thresholds::Current().Rows(Operation::UNION_AGG) : uint64_t(min_rows);
 	return "gpu (polygons of " + to_string(least) + " vertices, of one group or many)";
 }
 

@@ -3,6 +3,7 @@
 #include "duckdb/spatial_join/tile_chunks.hpp"
 #include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
+#include "engine/dispatch/thresholds.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/join/session/forecast.hpp"
 #include "engine/join/tuning.hpp"
@@ -80,7 +81,7 @@ void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_ro
 	may_forecast = !pinned && mode == ExecutionMode::AUTO && min_rows < 0 &&
 	               op.points_operation == vibespatial::Operation::JOIN_POINTS &&
 	               build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS &&
-	               probe_rows < InfoOf(op.shapes_operation).gpu_from_rows;
+	               probe_rows < vibespatial::Thresholds::Current().Rows(op.shapes_operation);
 	dispatch.Decide(probe_rows, may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
 	if (pinned) {
 		expected_rows = probe_rows = pinned->rows;

@@ -4,6 +4,7 @@
 #include "duckdb/tables/table_builder.hpp"
 #include "engine/dispatch/dispatch.hpp"
 #include "engine/dispatch/events.hpp"
+#include "engine/dispatch/thresholds.hpp"
 
 #include <map>
 
@@ -15,17 +16,20 @@ namespace {
 
 SqlTable::rows_t KernelRows(ClientContext &, const vector<Value> &) {
 	SqlTable::rows_t rows;
+	auto &thresholds = vibespatial::Thresholds::Current();
 	for (auto &operation : vibespatial::Operations()) {
-		bool by_rows = operation.HasGpu() && operation.gpu_from_rows != vibespatial::OperationInfo::NEVER;
+		const auto threshold = thresholds.Rows(static_cast<vibespatial::Operation>(rows.size()));
+		bool by_rows = operation.HasGpu() && threshold != vibespatial::OperationInfo::NEVER;
 		vector<Value> kernels;
 		for (auto &name : vibespatial::KernelNeeds(operation.kernels)) {
 			kernels.emplace_back(name);
 		}
 		rows.push_back({Value(operation.name), Value(operation.description), Value(operation.precision),
-		                Value(operation.guarantee),
-		                by_rows ? Value::UBIGINT(operation.gpu_from_rows) : Value(LogicalType::UBIGINT),
+		                Value(operation.guarantee), by_rows ? Value::UBIGINT(threshold) : Value(LogicalType::UBIGINT),
 		                Value(operation.HasGpu() ? "cpu, gpu" : "cpu"),
-		                Value::LIST(LogicalType::VARCHAR, std::move(kernels))});
+		                Value::LIST(LogicalType::VARCHAR, std::move(kernels)),
+		                operation.HasGpu() ? Value(thresholds.AreCalibrated() ? "calibration" : "reference")
+		                                   : Value(LogicalType::VARCHAR)});
 	}
 	return rows;
 }
@@ -116,8 +120,9 @@ SqlTable::rows_t CoverageRows(ClientContext &, const vector<Value> &) {
 
 void RegisterDispatch(ExtensionLoader &loader) {
 	SqlTable("vibe_kernels", "The operations that the CPU or the GPU does: their precision, what they guarantee, the "
-	                         "number of rows from which mode auto prefers the GPU (NULL: never), and the units and "
-	                         "specs that they need there.")
+	                         "number of rows from which mode auto prefers the GPU (NULL: never), the units and "
+	                         "specs that they need there, and where that number comes from: calibration (the "
+	                         "figures of this machine, see vibe_gpu_info()) or reference (until it was measured).")
 	    .Column("operation", LogicalType::VARCHAR)
 	    .Column("description", LogicalType::VARCHAR)
 	    .Column("precision", LogicalType::VARCHAR)
@@ -125,6 +130,7 @@ void RegisterDispatch(ExtensionLoader &loader) {
 	    .Column("threshold_rows", LogicalType::UBIGINT)
 	    .Column("variants", LogicalType::VARCHAR)
 	    .Column("kernels", LogicalType::LIST(LogicalType::VARCHAR))
+	    .Column("threshold_source", LogicalType::VARCHAR)
 	    .Overload({})
 	    .Example("operation, threshold_rows, variants FROM vibe_kernels()")
 	    .Register(loader, KernelRows);

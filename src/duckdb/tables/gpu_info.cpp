@@ -67,6 +67,12 @@ SqlTable::rows_t Rows(ClientContext &context, const vector<Value> &) {
 			rows.push_back(Row("driver", Value::BOOLEAN(device.driver_version > 0), "",
 			                   CudaVersion(device.driver_version),
 			                   device.driver_version > 0 ? "the newest CUDA that it runs" : "not found"));
+			const auto figures = open->Figures();
+			const auto problem = figures ? figures->Problem() : string();
+			auto measured = !figures ? string("not measured yet: thresholds are those of the reference machine")
+			                : !problem.empty() ? "thresholds are those of the reference machine: " + problem
+			                                   : figures->Describe() + " (" + figures->source + ")";
+			rows.push_back(Row("calibration", Value::BOOLEAN(figures && problem.empty()), "", "", measured));
 			for (auto &component : open->Components()) {
 				rows.push_back(Row(component));
 			}

@@ -1,5 +1,6 @@
 #include "engine/dispatch/dispatch.hpp"
 
+#include "engine/dispatch/thresholds.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ static bool DevicePays(uint64_t rows, uint64_t threshold, const Forecast *foreca
 
 Decision Decide(ExecutionMode mode, Operation operation, uint64_t rows, int64_t min_rows, const Forecast *forecast) {
 	auto &info = InfoOf(operation);
-	const uint64_t threshold = min_rows < 0 ? info.gpu_from_rows : static_cast<uint64_t>(min_rows);
+	const uint64_t threshold = min_rows < 0 ? Thresholds::Current().Rows(operation) : static_cast<uint64_t>(min_rows);
 	auto cpu = [](std::string reason) { return Decision {ExecutionMode::CPU, std::move(reason), nullptr}; };
 	if (mode == ExecutionMode::CPU) {
 		return cpu("vibe_execution_mode is cpu");

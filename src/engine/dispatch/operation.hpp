@@ -19,10 +19,13 @@ struct OperationInfo {
 	const char *description;
 	const char *precision;
 	const char *guarantee;
-	//! Mode auto prefers the GPU from this number of rows
+	//! Mode auto prefers the GPU from this number of rows on the machine that it was measured on (Thresholds::Reference())
 	uint64_t gpu_from_rows;
 	//! What the operation needs on the device
 	KernelSet kernels;
+	//! The parts of the CPU's time for a row that copies and kernels take there; both 0 where the threshold is the same everywhere
+	double copy_share;
+	double kernel_share;
 
 	//! There is no variant for the GPU
 	static constexpr uint64_t NO_GPU = 0;

@@ -83,10 +83,6 @@ constexpr size_t FORECAST_LEAST_CANDIDATES = 32;
 //! Fewer probe rows are done before a device could help. The tree of more build rows costs more than the forecast tells. Estimates.
 constexpr size_t MIN_FORECAST_ROWS = 1000;
 constexpr size_t MAX_FORECAST_BUILD_ROWS = 200000;
-//! What a device costs a join of shapes before it is ahead: a constant part, and bytes of both sides per millisecond. Estimates from
-//! the tables of measurements/gpu.md.
-constexpr double DEVICE_MS = 2;
-constexpr double DEVICE_BYTES_PER_MS = 5e6;
 
 //! Units of about 10 ns of work between two calls of poll(), so a cancelled query stops soon. Estimate.
 constexpr uint64_t WORK_PER_POLL = 1u << 20;

@@ -294,6 +294,11 @@ std::vector<GpuComponent> Precompiler::Components() {
 	return {pack_row, cache_row};
 }
 
+std::shared_ptr<KernelCache> Precompiler::Cache() const {
+	std::lock_guard<std::mutex> guard(lock);
+	return cache;
+}
+
 KernelKey Precompiler::KeyOf(const Kernel &kernel) {
 	return kernel.is_unit ? UnitKey(*FindUnit(kernel.status.name), capability, libraries)
 	                      : SpecKey(*FindSpec(kernel.status.name), capability, libraries);

@@ -51,6 +51,9 @@ public:
 	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds);
 	std::vector<KernelStatus> Status() const;
 
+	//! The cache as it is configured now
+	std::shared_ptr<KernelCache> Cache() const;
+
 	//! The cache and the pack, as components
 	std::vector<GpuComponent> Components();
 

@@ -69,9 +69,14 @@ void CudaEngine::Shutdown() {
 	if (shut_down.exchange(true)) {
 		return;
 	}
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		stop_calibrating = true;
+	}
 	StopLoadingAhead();
 	coming_up.JoinWithin(EXIT_SECONDS);
 	loading_ahead.JoinWithin(EXIT_SECONDS);
+	calibrating.JoinWithin(EXIT_SECONDS);
 	opening_libraries.JoinWithin(EXIT_SECONDS);
 	precompiler.Stop(EXIT_SECONDS);
 }
@@ -144,6 +149,7 @@ void CudaEngine::SetAbsent(GpuDevice found, const std::string &why) {
 
 void CudaEngine::BringUp() {
 	GpuDevice found;
+	std::string identity;
 	std::future<void> prepared;
 	auto absent = [&](const std::string &why) {
 		if (prepared.valid()) {
@@ -218,6 +224,8 @@ void CudaEngine::BringUp() {
 		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
 		found.name = properties.name;
 		found.processors = properties.multiProcessorCount;
+		identity = found.name + " " + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes)) + " driver " +
+		           std::to_string(found.driver_version);
 		size_t free_bytes = 0, total_bytes = 0;
 		CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory");
 		found.free_memory = free_bytes;
@@ -256,6 +264,10 @@ void CudaEngine::BringUp() {
 	try {
 		loading_ahead = BackgroundThread([this] { LoadAhead(); });
 	} catch (const std::exception &) { // NOLINT: functions are loaded when they are launched
+	}
+	try {
+		calibrating = BackgroundThread([this, identity] { Calibrate(identity); });
+	} catch (const std::exception &) { // NOLINT: vibe_gpu_info() says that nothing was measured
 	}
 }
 

@@ -36,6 +36,7 @@ public:
 	bool WaitForDevice(double timeout_seconds, std::string &error) override;
 	GpuDevice Device() override;
 	std::vector<GpuComponent> Components() override;
+	const GpuFigures *Figures() override;
 	void Configure(const GpuOptions &options) override;
 	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) override;
 	std::vector<std::string> EnsureWarm(const std::vector<std::string> &names, double timeout_seconds) override;
@@ -92,6 +93,11 @@ private:
 	void LoadAhead();
 	void StopLoadingAhead();
 	void MakeMemory();
+	//! Finds the figures of the device in the cache, or measures them as soon as nobody works; `device` says which it is
+	void Calibrate(const std::string &device);
+	GpuFigures MeasureWhenIdle();
+	//! False where the engine ends first
+	bool WaitUntilIdle(StreamPool::Use &use);
 	size_t FreeCaches();
 
 	const std::chrono::steady_clock::time_point epoch;
@@ -113,6 +119,10 @@ private:
 	//! Work has begun, or there will be none
 	std::atomic<bool> no_more_ahead {false};
 	bool loading_functions = false;
+	//! Null until they are known. Never freed: who reads them holds no lock.
+	std::atomic<const GpuFigures *> figures {nullptr};
+	//! The end is near: nothing is measured any more
+	bool stop_calibrating = false;
 	Primitives primitives;
 	std::unique_ptr<StreamPool> streams;
 	ResidentBuilds resident;
@@ -124,6 +134,7 @@ private:
 	BackgroundThread coming_up;
 	BackgroundThread opening_libraries;
 	BackgroundThread loading_ahead;
+	BackgroundThread calibrating;
 };
 
 } // namespace vibespatial

@@ -124,6 +124,7 @@ StreamPool::Lease::~Lease() {
 	stream->pinned.Clear();
 	try {
 		std::lock_guard<std::mutex> guard(pool.lock);
+		pool.in_use--;
 		std::map<std::string, GpuMemoryRow> held;
 		stream->ReportTemporaries(held);
 		for (auto &entry : held) {
@@ -138,6 +139,8 @@ StreamPool::Lease::~Lease() {
 StreamPool::Lease StreamPool::Take() {
 	{
 		std::lock_guard<std::mutex> guard(lock);
+		in_use++;
+		taken++;
 		if (!idle.empty()) {
 			auto stream = std::move(idle.back());
 			idle.pop_back();
@@ -145,7 +148,18 @@ StreamPool::Lease StreamPool::Take() {
 		}
 		made++;
 	}
-	return Lease(*this, std::make_unique<DeviceStream>(blocks, slots));
+	try {
+		return Lease(*this, std::make_unique<DeviceStream>(blocks, slots));
+	} catch (...) {
+		std::lock_guard<std::mutex> guard(lock);
+		in_use--;
+		throw;
+	}
+}
+
+StreamPool::Use StreamPool::CurrentUse() {
+	std::lock_guard<std::mutex> guard(lock);
+	return Use {in_use, taken};
 }
 
 size_t StreamPool::FreeTemporaries() {

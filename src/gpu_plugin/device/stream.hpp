@@ -85,6 +85,12 @@ public:
 	};
 
 	Lease Take();
+	//! How many are in use, and how often one was taken so far
+	struct Use {
+		size_t streams = 0;
+		uint64_t taken = 0;
+	};
+	Use CurrentUse();
 	PinnedBlocks &Blocks() {
 		return blocks;
 	}
@@ -99,6 +105,8 @@ private:
 	std::mutex lock;
 	std::vector<std::unique_ptr<DeviceStream>> idle;
 	size_t made = 0;
+	size_t in_use = 0;
+	uint64_t taken = 0;
 	//! High-water marks of temporary storage by name, over all streams
 	std::map<std::string, uint64_t> peaks;
 };

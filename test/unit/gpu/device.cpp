@@ -136,3 +136,22 @@ TEST_CASE("Every memory tier works, and a limit holds", "[device]") {
 	REQUIRE(used == temporaries);
 	REQUIRE(temporaries > 0);
 }
+
+TEST_CASE("device: is measured when nobody works on it, once for all processes", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	if (engine->Device().name == "Fake") {
+		CHECK(engine->Figures() == nullptr);
+		return;
+	}
+	for (int i = 0; i < 100 && !engine->Figures(); i++) {
+		std::this_thread::sleep_for(std::chrono::milliseconds(100));
+	}
+	const auto *figures = engine->Figures();
+	REQUIRE(figures);
+	WARN(engine->Device().name << ": " << figures->Describe() << " (" << figures->source << ")");
+	CHECK(figures->Problem() == "");
+	CHECK(engine->Figures() == figures);
+}

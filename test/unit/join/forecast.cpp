@@ -1,3 +1,4 @@
+#include "engine/dispatch/thresholds.hpp"
 #include "engine/join/session/forecast.hpp"
 
 #include "catch.hpp"
@@ -133,7 +134,7 @@ TEST_CASE("forecast: more work takes longer, and more threads less", "[join]") {
 	// The device must take in the bytes of both sides, whatever the work is
 	CHECK(heavy.gpu_from_ms == light.gpu_from_ms);
 	CHECK(light.gpu_from_ms ==
-	      Approx(join_tuning::DEVICE_MS + (100000.0 * 93 + 1000000) / join_tuning::DEVICE_BYTES_PER_MS));
+	      Approx(Thresholds::DEVICE_MS + (100000.0 * 93 + 1000000) / Thresholds::DEVICE_BYTES_PER_MS));
 	Host eight(8);
 	CHECK(Shortest(eight, *index, many.Input(), input).cpu_ms < heavy.cpu_ms / 3);
 	input.probe_rows *= 10;
@@ -260,8 +261,8 @@ TEST_CASE("forecast: neighbours", "[join]") {
 	};
 	const auto one = shortest(1, 100000, 1);
 	CHECK(one.cpu_ms > 0);
-	CHECK(one.gpu_from_ms == Approx(join_tuning::DEVICE_MS + (100000.0 * 21 + 3000 * (93 + sizeof(vibe::Box))) /
-	                                                             join_tuning::DEVICE_BYTES_PER_MS));
+	CHECK(one.gpu_from_ms == Approx(Thresholds::DEVICE_MS + (100000.0 * 21 + 3000 * (93 + sizeof(vibe::Box))) /
+	                                                            Thresholds::DEVICE_BYTES_PER_MS));
 	CHECK(shortest(1000, 100000, 1).cpu_ms > 10 * one.cpu_ms);
 	CHECK(shortest(1, 100000, 8).cpu_ms < one.cpu_ms / 3);
 	CHECK(shortest(1, 1000000, 1).cpu_ms > 4 * one.cpu_ms);

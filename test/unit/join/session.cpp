@@ -256,6 +256,9 @@ struct FakeDevice : GpuEngine {
 	GpuDevice Device() override {
 		return {};
 	}
+	const GpuFigures *Figures() override {
+		return nullptr;
+	}
 	std::vector<GpuComponent> Components() override {
 		return {};
 	}

@@ -53,6 +53,7 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	static const std::map<std::string, HostKernel> kernels {
 	    VIBE_KERNEL(bounds, box_extent),
 	    VIBE_KERNEL(bounds, box_nonempty),
+	    VIBE_KERNEL(calibration, edge_sides),
 	    VIBE_KERNEL(indexing, pack_leaves),
 	    VIBE_KERNEL(indexing, pack_level),
 	    VIBE_KERNEL(hilbert_codes, curve_codes),

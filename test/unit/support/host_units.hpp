@@ -19,6 +19,7 @@
 #include "vibe/measure.h"
 #include "vibe/nearest.h"
 #include "vibe/net.h"
+#include "vibe/orient2d.h"
 #include "vibe/pairs.h"
 #include "vibe/pinned.h"
 #include "vibe/points.h"
@@ -28,6 +29,9 @@
 
 namespace bounds_unit {
 #include "kernels/bounds.cu"
+}
+namespace calibration_unit {
+#include "kernels/calibration.cu"
 }
 namespace indexing_unit {
 #include "kernels/indexing.cu"

@@ -9,6 +9,7 @@
 
 #include "engine/common/parallel.hpp"
 #include "engine/common/uninitialized.hpp"
+#include "engine/gpu/interface/figures.hpp"
 #include "vibe/box_node.h"
 #include "vibe/views.h"
 
@@ -158,6 +159,8 @@ public:
 	virtual bool WaitForDevice(double timeout_seconds, std::string &error) = 0;
 	virtual GpuDevice Device() = 0;
 	virtual std::vector<GpuComponent> Components() = 0;
+	//! Null until the device was measured, which is done when it has nothing else to do; then the same for good
+	virtual const GpuFigures *Figures() = 0;
 	virtual void Configure(const GpuOptions &options) = 0;
 
 	//! Asks for kernels and returns at once. Kernels that were asked for before only move up in the queue.

@@ -1,5 +1,6 @@
 #include "engine/join/session/forecast.hpp"
 
+#include "engine/dispatch/thresholds.hpp"
 #include "engine/join/probe.hpp"
 #include "engine/join/tuning.hpp"
 #include "geometry/error.hpp"
@@ -152,11 +153,6 @@ double MeanWithoutLargest(std::vector<double> &spent) {
 	return sum / static_cast<double>(kept);
 }
 
-//! From when on a device pays, that is sent so many bytes
-double DevicePaysFrom(double bytes) {
-	return join_tuning::DEVICE_MS + bytes / join_tuning::DEVICE_BYTES_PER_MS;
-}
-
 } // namespace
 
 bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, const ForecastInput &input,
@@ -174,7 +170,8 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 	const auto rows = static_cast<double>(input.probe_rows);
 	const double row_bytes = static_cast<double>(first_rows.bytes) / static_cast<double>(first_rows.count);
 	forecast.cpu_ms = MeanWithoutLargest(spent) * rows / static_cast<double>(host.Threads());
-	forecast.gpu_from_ms = DevicePaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes));
+	forecast.gpu_from_ms =
+	    Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes), forecast.cpu_ms);
 	return true;
 }
 
@@ -205,7 +202,8 @@ bool ForecastNeighbours(KnnSearch &search, const KnnIndex &index, const std::vec
 	const auto rows = static_cast<double>(left_rows);
 	const double row_bytes = static_cast<double>(bytes) / static_cast<double>(spent.size());
 	forecast.cpu_ms = MeanWithoutLargest(spent) * rows / static_cast<double>(threads);
-	forecast.gpu_from_ms = DevicePaysFrom(rows * row_bytes + static_cast<double>(index.DeviceBytes()));
+	forecast.gpu_from_ms =
+	    Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(index.DeviceBytes()), forecast.cpu_ms);
 	return true;
 }
 
