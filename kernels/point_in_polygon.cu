@@ -7,15 +7,15 @@
 
 extern "C" __global__ void cell_pairs(vibe::CellsView cells, const vibe::Vec2 *points, vibe::u32 count,
                                       vibe::u32 answers, vibe::PairList pairs) {
-	vibe::CellPairs<false>(cells, points, count, answers, pairs);
+	vibe::CellPairs(vibe::CellsAround {cells}, points, count, answers, pairs);
 }
 
 extern "C" __global__ void cell_found(vibe::CellsView cells, const vibe::Vec2 *points, vibe::u32 count,
                                       vibe::u32 answers, vibe::u8 *found) {
-	vibe::CellFound<false>(cells, points, count, answers, found);
+	vibe::CellFound(vibe::CellsAround {cells}, points, count, answers, found);
 }
 
 extern "C" __global__ void cell_counts(vibe::CellsView cells, const vibe::Vec2 *points, vibe::u32 count,
                                        vibe::u32 answers, vibe::u32 *counts) {
-	vibe::CellCounts<false>(cells, points, count, answers, counts);
+	vibe::CellCounts(vibe::CellsAround {cells}, points, count, answers, counts);
 }

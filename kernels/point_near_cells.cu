@@ -8,15 +8,15 @@
 
 extern "C" __global__ void near_pairs(vibe::CellsView cells, const vibe::Vec2 *points, vibe::u32 count,
                                       vibe::u32 answers, vibe::PairList pairs) {
-	vibe::CellPairs<true>(cells, points, count, answers, pairs);
+	vibe::CellPairs(vibe::CellsNear {cells}, points, count, answers, pairs);
 }
 
 extern "C" __global__ void near_found(vibe::CellsView cells, const vibe::Vec2 *points, vibe::u32 count,
                                       vibe::u32 answers, vibe::u8 *found) {
-	vibe::CellFound<true>(cells, points, count, answers, found);
+	vibe::CellFound(vibe::CellsNear {cells}, points, count, answers, found);
 }
 
 extern "C" __global__ void near_counts(vibe::CellsView cells, const vibe::Vec2 *points, vibe::u32 count,
                                        vibe::u32 answers, vibe::u32 *counts) {
-	vibe::CellCounts<true>(cells, points, count, answers, counts);
+	vibe::CellCounts(vibe::CellsNear {cells}, points, count, answers, counts);
 }

@@ -81,7 +81,12 @@ private:
 
 class FakeMachine : public host_cuda::Machine {
 public:
-	FakeMachine() : host_cuda::Machine(true, Processors()), blocks(FakePool::Get()) {
+	FakeMachine() : host_cuda::Machine(true, Processors(), UsesRoughEdges()), blocks(FakePool::Get()) {
+	}
+	//! FAKE_GPU_ROUGH: slow in double precision; or vibe_gpu_fp32 is on
+	static std::atomic<bool> &UsesRoughEdges() {
+		static std::atomic<bool> uses {false};
+		return uses;
 	}
 	//! FAKE_GPU_PROCESSORS: of so many multiprocessors
 	static uint64_t Processors() {
@@ -328,6 +333,7 @@ public:
 		device.present = !Wants("no device") && options.device < 2;
 		device.name = "Fake";
 		device.capability = 90;
+		device.fp64_ratio = std::getenv("FAKE_GPU_ROUGH") ? 64 : 2;
 		device.processors = static_cast<int>(FakeMachine::Processors());
 		device.error = device.present       ? ""
 		               : options.device < 2 ? "the fake device is not there"
@@ -345,6 +351,9 @@ public:
 		component.detail = std::to_string(options.memory_limit) + " " + options.cache_dir + " " +
 		                   std::to_string(options.kernel_timeout_seconds);
 		return {component};
+	}
+	bool UsesRoughEdges() override {
+		return FakeMachine::UsesRoughEdges();
 	}
 	//! FAKE_GPU_FIGURES: launch_us, GB/s to the device and back, edges_per_us, cores
 	const GpuFigures *Figures() override {
@@ -498,5 +507,8 @@ vibespatial_open_engine(const char *interface_version, const GpuOptions *options
 		*error = "the plug-in is for another interface";
 		return nullptr;
 	}
+	const auto filter = options->fp32_filter;
+	FakeMachine::UsesRoughEdges() =
+	    filter == Fp32Filter::ON || (filter == Fp32Filter::AUTO && std::getenv("FAKE_GPU_ROUGH"));
 	return new FakeEngine(*options);
 }

@@ -45,6 +45,7 @@ GPU_SETTINGS = [
     ("vibe_memory_tier", "safe", {"'pool'": "pool", "'managed'": "managed"}, ["'host'", "NULL"]),
     # Another device would be refused where an engine is open: see test_gpu_runtime.py
     ("vibe_gpu_device", 0, {"0": 0}, ["-1", "5000", "NULL"]),
+    ("vibe_gpu_fp32", "auto", {"'auto'": "auto"}, ["'half'", "NULL"]),
     ("vibe_gpu_memory_limit", "", {"'8GB'": "8GB", "'0'": "0", "''": ""}, ["'8 apples'", "'-1GB'", "'none'"]),
     ("vibe_cache_dir", "", {"'/tmp/kernels'": "/tmp/kernels", "NULL": ""}, []),
     ("vibe_cache_limit", "256MiB", {"'1GB'": "1GB"}, ["'0'", "'lots'", "NULL"]),
@@ -82,6 +83,7 @@ VARIABLES = {
     "vibe_deterministic": ("true", True, "maybe"),
     "vibe_execution_mode": ("CPU", "cpu", "fast"),
     "vibe_gpu_device": ("0", 0, "first"),
+    "vibe_gpu_fp32": ("OFF", "off", "half"),
     "vibe_gpu_memory_limit": ("8GB", "8GB", "half"),
     "vibe_gpu_min_rows": ("7", 7, "few"),
     "vibe_gpu_strict": ("1", True, "very"),

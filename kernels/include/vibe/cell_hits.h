@@ -2,24 +2,47 @@
 // vibe/cell_hits.h
 //
 // Promise: exact. What becomes of the areas that points find in an index of cells: pairs, counts, or whether there is one.
-// NEAR: the areas and lines that a point is near, in an index with a reach; else those that it lies in. One thread a point.
+// One thread a point.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "vibe/cells.h"
 #include "vibe/pairs.h"
+#include "vibe/rough.h"
 #include "vibe/thread.h"
 
 namespace vibe {
 
-template <bool NEAR, class HIT>
-VIBE_HD void FindInCells(const CellsView &cells, const Vec2 &p, HIT &hit) {
-	if (NEAR) {
-		cells.FindNear(p, hit);
-	} else {
+//! What is looked for: the areas that a point lies in
+struct CellsAround {
+	const CellsView &cells;
+
+	template <class HIT>
+	VIBE_HD void Find(const Vec2 &p, HIT &hit) const {
 		cells.Locate(p, hit);
 	}
-}
+};
+
+//! The same with a filter in front
+struct CellsRoughlyAround {
+	const CellsView &cells;
+	const RoughEdges &edges;
+
+	template <class HIT>
+	VIBE_HD void Find(const Vec2 &p, HIT &hit) const {
+		cells.Locate(p, hit, edges);
+	}
+};
+
+//! The areas and lines that a point is near, in an index with a reach
+struct CellsNear {
+	const CellsView &cells;
+
+	template <class HIT>
+	VIBE_HD void Find(const Vec2 &p, HIT &hit) const {
+		cells.FindNear(p, hit);
+	}
+};
 
 //! Bit l of `answers`: a point at the location l of an area makes a pair with it
 struct CollectHits {
@@ -61,13 +84,13 @@ struct CountHits {
 };
 
 //! The areas that each point makes a pair with
-template <bool NEAR>
-__device__ void CellPairs(const CellsView &cells, const Vec2 *points, u32 count, u32 answers, const PairList &pairs) {
+template <class LOOK>
+__device__ void CellPairs(const LOOK &look, const Vec2 *points, u32 count, u32 answers, const PairList &pairs) {
 	const u32 i = (u32)ThreadIndex();
 	const Vec2 p = i < count ? points[i] : Vec2 {0, 0};
 	CollectHits hit {answers, false, nullptr, i, 0, 0, {}};
 	if (i < count) {
-		FindInCells<NEAR>(cells, p, hit);
+		look.Find(p, hit);
 	}
 	const u32 found = hit.found;
 	hit.at = Reserve(pairs.total, found);
@@ -79,27 +102,27 @@ __device__ void CellPairs(const CellsView &cells, const Vec2 *points, u32 count,
 	}
 	hit.found = 0;
 	hit.pairs = &pairs;
-	FindInCells<NEAR>(cells, p, hit);
+	look.Find(p, hit);
 }
 
 //! Only whether there is one
-template <bool NEAR>
-__device__ void CellFound(const CellsView &cells, const Vec2 *points, u32 count, u32 answers, u8 *found) {
+template <class LOOK>
+__device__ void CellFound(const LOOK &look, const Vec2 *points, u32 count, u32 answers, u8 *found) {
 	const u64 i = ThreadIndex();
 	if (i < count) {
 		CollectHits hit {answers, true, nullptr, (u32)i, 0, 0, {}};
-		FindInCells<NEAR>(cells, points[i], hit);
+		look.Find(points[i], hit);
 		found[i] = hit.found > 0 ? 1 : 0;
 	}
 }
 
 //! Only how many points each area has
-template <bool NEAR>
-__device__ void CellCounts(const CellsView &cells, const Vec2 *points, u32 count, u32 answers, u32 *counts) {
+template <class LOOK>
+__device__ void CellCounts(const LOOK &look, const Vec2 *points, u32 count, u32 answers, u32 *counts) {
 	const u64 i = ThreadIndex();
 	if (i < count) {
 		CountHits hit {answers, counts};
-		FindInCells<NEAR>(cells, points[i], hit);
+		look.Find(points[i], hit);
 	}
 }
 

@@ -183,6 +183,29 @@ struct CellReach {
 	}
 };
 
+//! How the edges of a list are looked at: each of them by its coordinates. vibe/rough.h has another way.
+struct ExactEdges {
+	//! From a point to the reference point of its cell
+	struct Way {
+		const Vec2 &p, &reference;
+
+		VIBE_HD Way(const ExactEdges &, const Vec2 &p, const Vec2 &reference) : p(p), reference(reference) {
+		}
+		//! Do the edges from vertex `begin` on cross it an odd number of times? `on` when p lies on one of them.
+		VIBE_HD bool IsCrossed(const Vec2 *vertices, u32 begin, u32 count, bool &on) const {
+			bool odd = false;
+			Vec2 a = vertices[begin];
+			VIBE_LOOP
+			for (u32 i = 1; i <= count; i++) {
+				const Vec2 b = vertices[begin + i];
+				odd ^= CrossesWay(CellEdge {a, b}, p, reference, on);
+				a = b;
+			}
+			return odd;
+		}
+	};
+};
+
 //! An index, wherever it lies
 struct CellsView {
 	Box box;
@@ -193,19 +216,19 @@ struct CellsView {
 	CellReach reach;
 
 	//! Calls hit(area, location) for every area in which p is interior or on the boundary, until it returns true
-	template <class HIT>
-	VIBE_HD void Locate(const Vec2 &p, HIT &hit) const {
-		Find<false>(p, hit);
+	template <class HIT, class EDGES = ExactEdges>
+	VIBE_HD void Locate(const Vec2 &p, HIT &hit, const EDGES &edges = EDGES()) const {
+		Find<false>(p, hit, edges);
 	}
 	//! In an index with a reach: calls hit(row, LOC_INTERIOR) for every area and line that p is near, until it returns true
 	template <class HIT>
 	VIBE_HD void FindNear(const Vec2 &p, HIT &hit) const {
-		Find<true>(p, hit);
+		Find<true>(p, hit, ExactEdges());
 	}
 
 private:
-	template <bool NEAR, class HIT>
-	VIBE_HD void Find(const Vec2 &p, HIT &hit) const {
+	template <bool NEAR, class HIT, class EDGES>
+	VIBE_HD void Find(const Vec2 &p, HIT &hit, const EDGES &edges) const {
 		if (!box.Covers(p.x, p.y)) {
 			return;
 		}
@@ -222,13 +245,14 @@ private:
 		if (word >> CELL_KIND_SHIFT == CELL_FULL) {
 			hit(value, LOC_INTERIOR);
 		} else if (word >> CELL_KIND_SHIFT == CELL_LIST) {
-			FindInList<NEAR>(*(const CellList *)(pool + (u64)value * CELL_UNIT_BYTES), *grid, column, row, p, hit);
+			FindInList<NEAR>(*(const CellList *)(pool + (u64)value * CELL_UNIT_BYTES), *grid, column, row, p, hit,
+			                 edges);
 		}
 	}
 
-	template <bool NEAR, class HIT>
-	VIBE_HD void FindInList(const CellList &list, const CellGrid &grid, u32 column, u32 row, const Vec2 &p,
-	                        HIT &hit) const {
+	template <bool NEAR, class HIT, class EDGES>
+	VIBE_HD void FindInList(const CellList &list, const CellGrid &grid, u32 column, u32 row, const Vec2 &p, HIT &hit,
+	                        const EDGES &edges) const {
 		const CellPartial *partial = (const CellPartial *)(&list + 1);
 		const CellPartial *end = partial + list.partial_count;
 		const u32 *full = (const u32 *)end;
@@ -249,6 +273,7 @@ private:
 				around = frame.Of(reach.Around(p));
 			}
 		}
+		const typename EDGES::Way from_p(edges, p, reference);
 		bool inside = false, on = false, first = true;
 		for (; partial < end; partial++) {
 			if (first) {
@@ -259,13 +284,7 @@ private:
 				on = IsNear(*partial, p);
 			}
 			if (!(NEAR && (on || partial->is_line)) && partial->extent.Meets(way)) {
-				Vec2 a = vertices[partial->begin];
-				VIBE_LOOP
-				for (u32 i = 1; i <= partial->edges; i++) {
-					const Vec2 b = vertices[partial->begin + i];
-					inside ^= CrossesWay(CellEdge {a, b}, p, reference, on);
-					a = b;
-				}
+				inside ^= from_p.IsCrossed(vertices, partial->begin, partial->edges, on);
 			}
 			first = !partial->more;
 			if (first && (on || inside) && hit(partial->area, on && !NEAR ? LOC_BOUNDARY : LOC_INTERIOR)) {

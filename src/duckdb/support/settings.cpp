@@ -178,6 +178,34 @@ struct GpuDeviceSetting {
 	}
 };
 
+struct Fp32FilterSetting {
+	static constexpr const char *NAME = "vibe_gpu_fp32";
+	static constexpr const char *DESCRIPTION =
+	    "Whether the GPU looks points up with single precision first, and with double precision where that does not "
+	    "decide: auto (on GPUs that are slow in double precision), on or off. Results are the same. Applies to the "
+	    "whole "
+	    "process and cannot change once the GPU engine is open";
+	static constexpr SetScope SCOPE = SetScope::GLOBAL;
+	static Value Default() {
+		return Value("auto");
+	}
+	static void Check(const string &source, Value &value, GpuOptions &options) {
+		auto choice = CheckChoice(source, "the use of single precision", value, {"auto", "on", "off"});
+		auto filter = choice == "on"    ? vibespatial::Fp32Filter::ON
+		              : choice == "off" ? vibespatial::Fp32Filter::OFF
+		                                : vibespatial::Fp32Filter::AUTO;
+		auto phase = GpuRuntime::Get().GetPhase();
+		bool is_open = phase == GpuRuntime::Phase::OPENING || phase == GpuRuntime::Phase::OPEN;
+		if (source == NAME && filter != options.fp32_filter && is_open) {
+			throw InvalidInputException("%s = '%s': the GPU engine of this process is already open; set the "
+			                            "environment variable %s before LOAD",
+			                            source, choice, VariableOf(NAME));
+		}
+		options.fp32_filter = filter;
+		value = Value(choice);
+	}
+};
+
 struct CacheSetting {
 	static constexpr const char *NAME = "vibe_cache";
 	static constexpr const char *DESCRIPTION = "GPU memory for build sides of joins that are kept for later queries, "
@@ -477,6 +505,7 @@ void RegisterSettings(ExtensionLoader &loader) {
 	Register<KernelSourceSetting>(config, options, is_first);
 	Register<MemoryTierSetting>(config, options, is_first);
 	Register<GpuDeviceSetting>(config, options, is_first);
+	Register<Fp32FilterSetting>(config, options, is_first);
 	Register<GpuMemoryLimitSetting>(config, options, is_first);
 	Register<CacheSetting>(config, options, is_first);
 	Register<CacheDirSetting>(config, options, is_first);

@@ -56,7 +56,9 @@ SqlTable::rows_t Rows(ClientContext &context, const vector<Value> &) {
 		if (open) {
 			auto device = open->Device();
 			if (device.present) {
-				error = StringUtil::Format("%s, %d multiprocessors, %s of %s free", device.name, device.processors,
+				error = StringUtil::Format("%s, %d multiprocessors, fp64 at 1/%d of fp32 (filter %s), %s of %s free",
+				                           device.name, device.processors, device.fp64_ratio,
+				                           open->UsesRoughEdges() ? "on" : "off",
 				                           StringUtil::BytesToHumanReadableString(device.free_memory),
 				                           StringUtil::BytesToHumanReadableString(device.total_memory));
 			} else if (error.empty()) {

@@ -1,6 +1,7 @@
 #include "engine/dispatch/needs.hpp"
 
 #include "engine/dispatch/operation.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
 
 #include <algorithm>
 
@@ -60,7 +61,11 @@ static bool MayUseCells(const JoinCondition &condition) {
 KernelNames CellNeeds(const JoinCondition &condition) {
 	// Cells have a reach where there is a distance, which is then the only term
 	const bool near = condition.any_of.size() == 1 && condition.any_of[0].kind == JoinTerm::DISTANCE;
-	return {near ? "point_near_cells" : "point_in_polygon"};
+	if (near) {
+		return {"point_near_cells"};
+	}
+	auto *engine = GpuRuntime::Get().IfOpen();
+	return {engine && engine->UsesRoughEdges() ? "point_in_polygon_rough" : "point_in_polygon"};
 }
 
 KernelNames BuildNeeds(const SideKinds &build, bool packs_tree) {

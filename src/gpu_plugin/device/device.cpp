@@ -26,6 +26,9 @@ constexpr size_t MAX_STEPS = 4096;
 //! The share of free memory that is used where no limit is set
 constexpr double SHARE_OF_FREE = 0.9;
 
+//! Double precision so many times slower than single is slow: it is 2 on the cards made for it, 32 or 64 on others
+constexpr int SLOW_FP64 = 8;
+
 //! How long the end of the process waits for a thread, which may be stuck in a driver that was shut down already
 constexpr double EXIT_SECONDS = 1;
 
@@ -224,6 +227,11 @@ void CudaEngine::BringUp() {
 		CheckCuda(cudaGetDeviceProperties(&properties, options.device), "the device");
 		found.name = properties.name;
 		found.processors = properties.multiProcessorCount;
+		CheckCuda(
+		    cudaDeviceGetAttribute(&found.fp64_ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, options.device),
+		    "the device");
+		rough_edges = options.fp32_filter == Fp32Filter::ON ||
+		              (options.fp32_filter == Fp32Filter::AUTO && found.fp64_ratio >= SLOW_FP64);
 		identity = found.name + " " + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes)) + " driver " +
 		           std::to_string(found.driver_version);
 		size_t free_bytes = 0, total_bytes = 0;
@@ -261,6 +269,9 @@ void CudaEngine::BringUp() {
 		state = State::UP;
 	}
 	changed.notify_all();
+	if (rough_edges) {
+		precompiler.Request({"point_in_polygon_rough"}, "start", false);
+	}
 	try {
 		loading_ahead = BackgroundThread([this] { LoadAhead(); });
 	} catch (const std::exception &) { // NOLINT: functions are loaded when they are launched

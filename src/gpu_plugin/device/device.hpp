@@ -36,6 +36,9 @@ public:
 	bool WaitForDevice(double timeout_seconds, std::string &error) override;
 	GpuDevice Device() override;
 	std::vector<GpuComponent> Components() override;
+	bool UsesRoughEdges() override {
+		return rough_edges;
+	}
 	const GpuFigures *Figures() override;
 	void Configure(const GpuOptions &options) override;
 	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) override;
@@ -121,6 +124,7 @@ private:
 	bool loading_functions = false;
 	//! Null until they are known. Never freed: who reads them holds no lock.
 	std::atomic<const GpuFigures *> figures {nullptr};
+	std::atomic<bool> rough_edges {false};
 	//! The end is near: nothing is measured any more
 	bool stop_calibrating = false;
 	Primitives primitives;

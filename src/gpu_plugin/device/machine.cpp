@@ -32,8 +32,15 @@ struct HeldBuffer {
 
 } // namespace
 
+static MachineLimits LimitsOf(CudaEngine &engine) {
+	MachineLimits limits;
+	limits.rough_edges = engine.UsesRoughEdges();
+	return limits;
+}
+
 CudaMachine::CudaMachine(CudaEngine &engine)
-    : engine(engine), memory(engine.CurrentMemory()), lease(engine.Streams().Take()), stream(*lease) {
+    : Machine(LimitsOf(engine)), engine(engine), memory(engine.CurrentMemory()), lease(engine.Streams().Take()),
+      stream(*lease) {
 }
 
 CudaMachine::~CudaMachine() {

@@ -256,6 +256,9 @@ struct FakeDevice : GpuEngine {
 	GpuDevice Device() override {
 		return {};
 	}
+	bool UsesRoughEdges() override {
+		return false;
+	}
 	const GpuFigures *Figures() override {
 		return nullptr;
 	}

@@ -680,6 +680,14 @@ TEST_CASE("kernels: the cells of a device are those of the CPU", "[kernels]") {
 	view.top_words = pieces.top_words;
 	view.pool = pool.data();
 	view.vertices = pieces.vertices;
+	vibe::RoughEdges edges {nullptr, vibe::RoughFrame::Of(view.box)};
+	std::vector<vibe::RoughVec> rough_vertices;
+	for (size_t i = 0; i < pieces.vertex_count; i++) {
+		rough_vertices.push_back(edges.frame.Of(pieces.vertices[i]));
+		// All of them are in the frame
+		REQUIRE(view.box.Covers(pieces.vertices[i].x, pieces.vertices[i].y));
+	}
+	edges.vertices = rough_vertices.data();
 	PointColumns columns(zoo.random, 3000);
 	std::vector<vibe::Vec2> points;
 	for (auto i : columns.Ids()) {
@@ -715,6 +723,22 @@ TEST_CASE("kernels: the cells of a device are those of the CPU", "[kernels]") {
 		CHECK(all == expected);
 		CHECK(counts == expected_counts);
 		CHECK(found == expected_found);
+		// With floats in front
+		DevicePairs rough_pairs(expected.size() + 10);
+		std::vector<vibe::u32> rough_counts(areas.size());
+		std::vector<vibe::u8> rough_found(count, 9);
+		namespace rough = point_in_polygon_rough_unit;
+		Launch(rough::rough_pairs, count, true, view, edges, points.data(), count, answers, rough_pairs.list);
+		Launch(rough::rough_found, count, false, view, edges, points.data(), count, answers, rough_found.data());
+		Launch(rough::rough_counts, count, false, view, edges, points.data(), count, answers, rough_counts.data());
+		all.clear();
+		for (size_t i = 0; i < rough_pairs.list.Count(); i++) {
+			all.emplace(rough_pairs.left[i], rough_pairs.right[i]);
+		}
+		CHECK(rough_pairs.total == expected.size());
+		CHECK(all == expected);
+		CHECK(rough_counts == expected_counts);
+		CHECK(rough_found == expected_found);
 	}
 	CHECK(boundary > 300);
 }

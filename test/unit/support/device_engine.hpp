@@ -24,6 +24,10 @@ inline GpuOptions TestOptions() {
 	if (source && std::strcmp(source, "jit") == 0) {
 		options.kernel_source = KernelSource::JIT;
 	}
+	const char *filter = std::getenv("VIBESPATIAL_GPU_FP32");
+	if (filter && std::strcmp(filter, "on") == 0) {
+		options.fp32_filter = Fp32Filter::ON;
+	}
 	return options;
 }
 

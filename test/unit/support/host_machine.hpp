@@ -99,6 +99,9 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(point_in_polygon, cell_counts),
 	    VIBE_KERNEL(point_in_polygon, cell_found),
 	    VIBE_KERNEL(point_in_polygon, cell_pairs),
+	    VIBE_KERNEL(point_in_polygon_rough, rough_counts),
+	    VIBE_KERNEL(point_in_polygon_rough, rough_found),
+	    VIBE_KERNEL(point_in_polygon_rough, rough_pairs),
 	    VIBE_KERNEL(point_near_cells, near_counts),
 	    VIBE_KERNEL(point_near_cells, near_found),
 	    VIBE_KERNEL(point_near_cells, near_pairs),
@@ -132,8 +135,9 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 
 //! So small that tests reach what a device does with many pairs, or with large ones: some pairs have too many vertices, some relations
 //! run out of memory, tiles run out of room
-inline MachineLimits SmallLimits() {
+inline MachineLimits SmallLimits(bool rough_edges = false) {
 	MachineLimits limits;
+	limits.rough_edges = rough_edges;
 	limits.block = 32;
 	limits.relate_slab = 16 << 10;
 	limits.relate_vertices = 100;
@@ -148,8 +152,8 @@ inline MachineLimits SmallLimits() {
 class Machine : public vibespatial::Machine {
 public:
 	//! A device of so many multiprocessors, of which each runs one block at once
-	explicit Machine(bool backwards = false, uint64_t processors = 2)
-	    : vibespatial::Machine(SmallLimits()), backwards(backwards), processors(processors) {
+	explicit Machine(bool backwards = false, uint64_t processors = 2, bool rough_edges = false)
+	    : vibespatial::Machine(SmallLimits(rough_edges)), backwards(backwards), processors(processors) {
 	}
 
 	void Use() override {

@@ -23,6 +23,7 @@
 #include "vibe/pairs.h"
 #include "vibe/pinned.h"
 #include "vibe/points.h"
+#include "vibe/rough.h"
 #include "vibe/shape_build.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
@@ -62,6 +63,9 @@ namespace point_distance_unit {
 }
 namespace point_in_polygon_unit {
 #include "kernels/point_in_polygon.cu"
+}
+namespace point_in_polygon_rough_unit {
+#include "kernels/point_in_polygon_rough.cu"
 }
 namespace point_near_cells_unit {
 #include "kernels/point_near_cells.cu"

@@ -36,14 +36,17 @@ public:
 
 enum class MemoryTier : uint8_t { POOL, SAFE, MANAGED };
 enum class KernelSource : uint8_t { AUTO, PACK, JIT };
+enum class Fp32Filter : uint8_t { AUTO, ON, OFF };
 
-//! The settings. All but the device may change while the engine is open.
+//! The settings. All but the device and the filter may change while the engine is open.
 struct GpuOptions {
 	//! Folder of the plug-in, its libraries, the release pack and the compile helper
 	std::string folder;
 	//! Folders that are searched for libraries before all others
 	std::vector<std::string> library_folders;
 	int device = 0;
+	//! Whether points are looked up with floats first; auto: on devices that are slow in double precision
+	Fp32Filter fp32_filter = Fp32Filter::AUTO;
 	MemoryTier memory_tier = MemoryTier::SAFE;
 	//! In bytes; 0 means nine tenths of what is free
 	uint64_t memory_limit = 0;
@@ -77,6 +80,8 @@ struct GpuDevice {
 	int capability = 0; // 90: sm_90
 	//! Streaming multiprocessors
 	int processors = 0;
+	//! How many times as fast single precision is as double precision
+	int fp64_ratio = 0;
 	uint64_t total_memory = 0;
 	uint64_t free_memory = 0;
 	int driver_version = 0;
@@ -159,6 +164,8 @@ public:
 	virtual bool WaitForDevice(double timeout_seconds, std::string &error) = 0;
 	virtual GpuDevice Device() = 0;
 	virtual std::vector<GpuComponent> Components() = 0;
+	//! Points are looked up with floats first (vibe/rough.h); known when the device is up
+	virtual bool UsesRoughEdges() = 0;
 	//! Null until the device was measured, which is done when it has nothing else to do; then the same for good
 	virtual const GpuFigures *Figures() = 0;
 	virtual void Configure(const GpuOptions &options) = 0;

@@ -107,6 +107,23 @@ void MachineBuild::PutTree(Machine &machine, const GpuRows &rows, Parallel &para
 	tree.part_row = Copy(machine, rows.part_row->data(), rows.part_row->size(), parallel);
 }
 
+vibe::RoughEdges MachineBuild::PutRough(Machine &machine, const CellIndex::Pieces &pieces, Parallel &parallel) {
+	const auto frame = vibe::RoughFrame::Of(pieces.view.box);
+	auto *to = static_cast<vibe::RoughVec *>(Allocate(machine, pieces.vertex_count * sizeof(vibe::RoughVec)));
+	constexpr size_t AT_ONCE = Machine::MOST_WRITTEN / sizeof(vibe::RoughVec);
+	parallel.For((pieces.vertex_count + AT_ONCE - 1) / AT_ONCE, [&](size_t step) {
+		const size_t begin = step * AT_ONCE, count = std::min(AT_ONCE, pieces.vertex_count - begin);
+		machine.Use();
+		machine.Write(to + begin, count * sizeof(vibe::RoughVec), [&](void *at) {
+			auto *vertices = static_cast<vibe::RoughVec *>(at);
+			for (size_t i = 0; i < count; i++) {
+				vertices[i] = frame.Of(pieces.vertices[begin + i]);
+			}
+		});
+	});
+	return vibe::RoughEdges {to, frame};
+}
+
 void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parallel &parallel, GpuTimes &times) {
 	std::lock_guard<std::mutex> guard(lock);
 	if (has_cells) {
@@ -123,6 +140,9 @@ void MachineBuild::SetCells(const CellIndex::Pieces &pieces, size_t rows, Parall
 		machine.Put(pool + i * CellIndex::CHUNK_BYTES, pieces.chunks[i], CellIndex::CHUNK_BYTES);
 	});
 	cells.pool = pool;
+	if (machine.limits.rough_edges && cells.reach.limit < 0) {
+		rough = PutRough(machine, pieces, parallel);
+	}
 	machine.Synchronize();
 	machine.AddBytes(times);
 	row_count = rows;

@@ -10,6 +10,7 @@
 #include "engine/gpu/interface/join.hpp"
 #include "engine/gpu/machine/machine.hpp"
 #include "vibe/pairs.h"
+#include "vibe/rough.h"
 
 #include <mutex>
 #include <vector>
@@ -43,6 +44,8 @@ public:
 	//! GpuRows::leaves
 	const double *leaves = nullptr;
 	vibe::CellsView cells {};
+	//! Without vertices where the machine uses no filter, or the cells have a reach
+	vibe::RoughEdges rough {};
 	std::atomic<size_t> row_count {0};
 
 private:
@@ -50,6 +53,7 @@ private:
 
 	void PutTree(Machine &machine, const GpuRows &rows, Parallel &parallel, GpuTimes &tree_times);
 	void *Allocate(Machine &machine, size_t size);
+	vibe::RoughEdges PutRough(Machine &machine, const CellIndex::Pieces &pieces, Parallel &parallel);
 	template <class T>
 	const T *Copy(Machine &machine, const T *from, size_t count, Parallel &parallel);
 	template <class T>

@@ -37,6 +37,8 @@ struct MachineLimits {
 	//! Items of a tree that one thread looks at for a query. On an H200 one takes about a microsecond, so a query that meets 100,000
 	//! would keep its tile waiting for a tenth of a second.
 	uint32_t wide_visits = 256;
+	//! The device is slow in double precision: points are looked up with a filter of floats in front (vibe/rough.h)
+	bool rough_edges = false;
 	//! Rows of a pinned table that a tile takes at once: enough to fill the device, and 64 MB of filtered points
 	uint64_t pinned_rows = 4 << 20;
 };

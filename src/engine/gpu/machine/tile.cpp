@@ -217,15 +217,21 @@ private:
 		if (input.use_cells) {
 			const bool near = build.cells.reach.limit >= 0;
 			const char *unit = near ? "point_near_cells" : "point_in_polygon";
+			const auto look_up = [&](const char *entry, const char *near_entry, const char *rough_entry, auto *out) {
+				if (build.rough.vertices) {
+					machine.Launch("point_in_polygon_rough", rough_entry, count, build.cells, build.rough, probe.points,
+					               count, answers, *out);
+				} else {
+					machine.Launch(unit, near ? near_entry : entry, count, build.cells, probe.points, count, answers,
+					               *out);
+				}
+			};
 			if (pairs) {
-				machine.Launch(unit, near ? "near_pairs" : "cell_pairs", count, build.cells, probe.points, count,
-				               answers, kept);
+				look_up("cell_pairs", "near_pairs", "rough_pairs", &kept);
 			} else if (counts) {
-				machine.Launch(unit, near ? "near_counts" : "cell_counts", count, build.cells, probe.points, count,
-				               answers, counts);
+				look_up("cell_counts", "near_counts", "rough_counts", &counts);
 			} else {
-				machine.Launch(unit, near ? "near_found" : "cell_found", count, build.cells, probe.points, count,
-				               answers, found);
+				look_up("cell_found", "near_found", "rough_found", &found);
 			}
 		} else {
 			machine.LaunchLooping("spatial_query", "keep_pairs", candidate_capacity, candidates,
