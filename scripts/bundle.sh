@@ -41,7 +41,10 @@ if [ -d "$build/vibespatial" ]; then
 	cp bench/cold_start.py "$bundle/bench/"
 fi
 cp "$build/test/vibespatial_unit" "$bundle/test/"
-cp test/device/memory_pressure.py "$bundle/test/"
+cp test/device/*.py "$bundle/test/"
+# What test/device_arrays.py imports
+mkdir -p "$bundle/package/vibespatial"
+cp python/vibespatial/*.py "$bundle/package/vibespatial/"
 cp -r test/sql "$bundle/test/sql"
 cp -r data "$bundle/data"
 cp LICENSE "$bundle/"

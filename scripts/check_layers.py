@@ -26,6 +26,7 @@ LAYERS = [
     "engine/gpu/interface",
     "engine/gpu/runtime",
     "engine/gpu/machine",
+    "engine/device_arrays",
     "engine/dispatch",
     "engine/overlay",
     "engine/constructive",

@@ -31,6 +31,7 @@ static void LoadInternal(ExtensionLoader &loader) {
 	RegisterPrecompiler(loader);
 	RegisterDispatch(loader);
 	RegisterMemoryStatus(loader);
+	RegisterDeviceInterface(loader);
 	RegisterPin(loader);
 	RegisterTimeline(loader);
 

@@ -7,15 +7,18 @@
 
 `connect` opens a database with the extension loaded, `load` loads it into a connection that is there. `register` makes a GeoDataFrame a
 view, `to_geopandas` makes a GeoDataFrame of a relation or a query; after `connect` or `load`, `con.sql("FROM gdf")` reads a GeoDataFrame
-that is in scope. `write_timeline` draws what the last query spent its time on. `python -m vibespatial info` says what is installed, which GPU is seen, and what is missing.
+that is in scope. `to_device` puts the rows of a query into the memory of the GPU, as an Arrow array. `write_timeline` draws what the last query spent its time on. `python -m vibespatial info` says what is installed, which GPU is seen, and what is missing.
 """
 
+from ._device import DeviceArray, DeviceBuffer, to_device
 from ._extension import UnsupportedDuckDB, connect, extension_path, load, supported_versions
 from ._frames import example, register, to_geopandas
 from ._timeline import write_timeline
 from ._version import __version__
 
 __all__ = [
+    "DeviceArray",
+    "DeviceBuffer",
     "UnsupportedDuckDB",
     "__version__",
     "connect",
@@ -24,6 +27,7 @@ __all__ = [
     "load",
     "register",
     "supported_versions",
+    "to_device",
     "to_geopandas",
     "write_timeline",
 ]

@@ -205,6 +205,12 @@ def test_without_geopandas_the_error_says_how_to_get_it():
     assert done.returncode == 0 and "geopandas" not in done.stderr
 
 
+def test_results_on_a_gpu_need_one_and_nothing_else():
+    done = bare("-c", "import vibespatial; vibespatial.to_device('SELECT 1', vibespatial.connect())", VIBESPATIAL_EXECUTION_MODE="cpu")
+    assert done.returncode == 1
+    assert "RuntimeError: there is no GPU to put the rows on: vibe_execution_mode is 'cpu'" in done.stderr
+
+
 def test_it_is_loaded_from_the_wheel_and_not_from_a_checkout():
     assert "site-packages" in vibespatial.__file__
     assert sys.prefix in vibespatial.__file__

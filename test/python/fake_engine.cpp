@@ -10,6 +10,7 @@
 #include "engine/gpu/machine/neighbours.hpp"
 #include "engine/gpu/machine/overlay.hpp"
 #include "engine/gpu/machine/pinned.hpp"
+#include "engine/gpu/machine/shared_memory.hpp"
 #include "engine/gpu/machine/tree.hpp"
 
 #include <atomic>
@@ -92,6 +93,12 @@ public:
 	static uint64_t Processors() {
 		auto number = std::getenv("FAKE_GPU_PROCESSORS");
 		return number ? std::strtoull(number, nullptr, 10) : 2;
+	}
+	std::shared_ptr<void> AllocateShared(size_t bytes) override {
+		if (Wants("never room") || (Wants("no room") && bytes > 1000)) {
+			throw GpuMemoryError("the fake device has no room");
+		}
+		return Allocate(bytes);
 	}
 	void *Pinned(size_t number, size_t bytes) override {
 		return blocks.Get(number, bytes);
@@ -426,6 +433,7 @@ public:
 		std::vector<GpuMemoryRow> rows {GpuMemoryRow {"pool", "fake", 1, 2, 3},
 		                                GpuMemoryRow {"pinned staging", "fake", pinned.Bytes(), pinned.PeakBytes(), 1}};
 		pins.Report(rows);
+		shares.Report(rows);
 		return rows;
 	}
 	uint64_t MemoryLimit() override {
@@ -469,6 +477,10 @@ public:
 	std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &layout) override {
 		return pins.New(NewMachine, layout);
 	}
+	std::unique_ptr<GpuSharedMemory> NewSharedMemory() override {
+		FailAtOnce();
+		return shares.New(NewMachine());
+	}
 	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) override {
 		FailAtOnce();
 		return std::make_unique<FakeSearch>(
@@ -496,6 +508,7 @@ private:
 	std::map<BuildKey, std::shared_ptr<GpuBuild>> builds;
 	std::vector<KernelStatus> all;
 	MachinePins pins {[this] { return options.memory_limit; }};
+	MachineShares shares;
 };
 
 extern "C" __attribute__((visibility("default"))) GpuEngine *

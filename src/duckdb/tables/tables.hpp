@@ -18,6 +18,8 @@ void RegisterPrecompiler(ExtensionLoader &loader);
 void RegisterDispatch(ExtensionLoader &loader);
 //! vibe_memory_status
 void RegisterMemoryStatus(ExtensionLoader &loader);
+//! vibe_device_interface
+void RegisterDeviceInterface(ExtensionLoader &loader);
 //! vibe_pin vibe_unpin vibe_pins
 void RegisterPin(ExtensionLoader &loader);
 //! vibe_knn

@@ -421,6 +421,7 @@ std::vector<GpuMemoryRow> CudaEngine::Memory() {
 	}
 	resident.Report(rows);
 	pins.Report(rows);
+	shares.Report(rows);
 	streams->Report(rows);
 	return rows;
 }

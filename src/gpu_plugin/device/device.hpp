@@ -7,6 +7,7 @@
 
 #include "engine/gpu/interface/engine.hpp"
 #include "engine/gpu/machine/pinned.hpp"
+#include "engine/gpu/machine/shared_memory.hpp"
 #include "gpu_plugin/device/memory.hpp"
 #include "gpu_plugin/device/resident.hpp"
 #include "gpu_plugin/device/primitives.hpp"
@@ -55,6 +56,7 @@ public:
 	void KeepBuild(const BuildKey &key, const std::shared_ptr<GpuBuild> &build) override;
 	std::unique_ptr<GpuTile> NewTile(const std::shared_ptr<GpuBuild> &build, const JoinCondition &condition) override;
 	std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &layout) override;
+	std::unique_ptr<GpuSharedMemory> NewSharedMemory() override;
 	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &task) override;
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) override;
@@ -131,6 +133,7 @@ private:
 	std::unique_ptr<StreamPool> streams;
 	ResidentBuilds resident;
 	MachinePins pins;
+	MachineShares shares;
 	std::mutex steps_lock;
 	std::deque<GpuStep> steps;
 	bool libraries_open = false;

@@ -15,11 +15,22 @@ namespace {
 
 //! Memory that the last owner frees, whichever thread that is
 struct HeldBuffer {
-	HeldBuffer(const std::shared_ptr<DeviceMemory> &memory, rmm::device_buffer buffer, int device)
-	    : memory(memory), buffer(std::move(buffer)), device(device) {
+	HeldBuffer(const std::shared_ptr<DeviceMemory> &memory, rmm::device_buffer buffer, int device, bool is_shared)
+	    : memory(memory), buffer(std::move(buffer)), device(device), is_shared(is_shared) {
 	}
 	~HeldBuffer() {
+		int before = device;
+		if (is_shared) {
+			cudaGetDevice(&before);
+		}
 		cudaSetDevice(device);
+		if (is_shared) {
+			// The stream of the buffer knows nothing of what others have begun on theirs
+			cudaDeviceSynchronize();
+			{ rmm::device_buffer freed(std::move(buffer)); }
+			// The thread is theirs, too
+			cudaSetDevice(before);
+		}
 	}
 	HeldBuffer(const HeldBuffer &) = delete;
 	HeldBuffer &operator=(const HeldBuffer &) = delete;
@@ -28,6 +39,7 @@ struct HeldBuffer {
 	const std::shared_ptr<DeviceMemory> memory;
 	rmm::device_buffer buffer;
 	const int device;
+	const bool is_shared;
 };
 
 } // namespace
@@ -57,9 +69,27 @@ void CudaMachine::Use() {
 	engine.UseDevice();
 }
 
-std::shared_ptr<void> CudaMachine::Allocate(size_t bytes) {
-	auto held = std::make_shared<HeldBuffer>(memory, memory->Allocate(bytes, stream.View()), engine.DeviceNumber());
+namespace {
+
+std::shared_ptr<void> Hold(const std::shared_ptr<DeviceMemory> &memory, rmm::device_buffer buffer, int device,
+                           bool is_shared) {
+	auto held = std::make_shared<HeldBuffer>(memory, std::move(buffer), device, is_shared);
 	return std::shared_ptr<void>(held, held->buffer.data());
+}
+
+} // namespace
+
+std::shared_ptr<void> CudaMachine::Allocate(size_t bytes) {
+	return Hold(memory, memory->Allocate(bytes, stream.View()), engine.DeviceNumber(), false);
+}
+
+std::shared_ptr<void> CudaMachine::AllocateShared(size_t bytes) {
+	return Hold(memory, memory->Allocate(bytes, stream.View()), engine.DeviceNumber(), true);
+}
+
+DeviceName CudaMachine::Device() const {
+	return DeviceName {memory->Tier() == MemoryTier::MANAGED ? DeviceName::CUDA_MANAGED : DeviceName::CUDA,
+	                   engine.DeviceNumber()};
 }
 
 uint64_t CudaMachine::MemoryLimit() const {

@@ -22,6 +22,8 @@ public:
 
 	void Use() override;
 	std::shared_ptr<void> Allocate(size_t bytes) override;
+	std::shared_ptr<void> AllocateShared(size_t bytes) override;
+	DeviceName Device() const override;
 	uint64_t MemoryLimit() const override;
 	void *Pinned(size_t number, size_t bytes) override;
 	uint64_t PinnedBytes() const override;

@@ -43,6 +43,10 @@ std::shared_ptr<GpuPinned> CudaEngine::NewPinned(const PinnedLayout &layout) {
 	return pins.New([this] { return NewMachine(); }, layout);
 }
 
+std::unique_ptr<GpuSharedMemory> CudaEngine::NewSharedMemory() {
+	return shares.New(NewMachine());
+}
+
 std::unique_ptr<GpuSearch> CudaEngine::NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) {
 	return MakeSearch(NewMachine(), std::static_pointer_cast<MachineBuild>(build), k, most);
 }

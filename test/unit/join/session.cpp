@@ -6,6 +6,7 @@
 #include "engine/dispatch/needs.hpp"
 #include "engine/gpu/interface/neighbours.hpp"
 #include "engine/gpu/interface/overlay.hpp"
+#include "engine/gpu/interface/shared_memory.hpp"
 #include "engine/relate/prepared.hpp"
 #include "geometry/wkb.hpp"
 #include "three_threads.hpp"
@@ -294,6 +295,7 @@ struct FakeDevice : GpuEngine {
 	std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &) override {
 		return nullptr;
 	}
+	std::unique_ptr<GpuSharedMemory> NewSharedMemory() override;
 	std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &, uint32_t, double) override;
 	std::unique_ptr<GpuScalarBatch> NewScalarBatch(const ScalarTask &) override;
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &, Parallel &) override;
@@ -395,6 +397,9 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 
 std::unique_ptr<GpuUnion> FakeDevice::BeginUnion(const OverlayNet &, Parallel &) {
 	return nullptr;
+}
+std::unique_ptr<GpuSharedMemory> FakeDevice::NewSharedMemory() {
+	throw GpuError("not in a join");
 }
 std::unique_ptr<GpuSearch> FakeDevice::NewSearch(const std::shared_ptr<GpuBuild> &, uint32_t, double) {
 	throw GpuError("not in a join");

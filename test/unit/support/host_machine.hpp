@@ -162,6 +162,12 @@ public:
 		auto memory = std::make_shared<Memory>(New(bytes));
 		return std::shared_ptr<void>(memory, memory->data());
 	}
+	std::shared_ptr<void> AllocateShared(size_t bytes) override {
+		return Allocate(bytes);
+	}
+	vibespatial::DeviceName Device() const override {
+		return vibespatial::DeviceName();
+	}
 	uint64_t MemoryLimit() const override {
 		return uint64_t(1) << 40;
 	}

@@ -149,6 +149,7 @@ class GpuPinned;
 class GpuTile;
 class GpuScalarBatch;
 class GpuSearch;
+class GpuSharedMemory;
 class GpuUnion;
 struct JoinCondition;
 struct OverlayNet;
@@ -198,6 +199,8 @@ public:
 	                                         const JoinCondition &condition) = 0;
 	//! A table that stays on the device (engine/gpu/interface/pinned.hpp), without rows yet
 	virtual std::shared_ptr<GpuPinned> NewPinned(const PinnedLayout &layout) = 0;
+	//! Memory for a result that others go on with (engine/gpu/interface/shared_memory.hpp). The device must be up. Throws GpuError.
+	virtual std::unique_ptr<GpuSharedMemory> NewSharedMemory() = 0;
 	//! A search for the first k neighbours (engine/gpu/interface/neighbours.hpp) among the rows of a build side that has its tree. Throws
 	//! GpuError.
 	virtual std::unique_ptr<GpuSearch> NewSearch(const std::shared_ptr<GpuBuild> &build, uint32_t k, double most) = 0;

@@ -9,6 +9,7 @@
 
 #include "engine/common/parallel.hpp"
 #include "engine/gpu/interface/engine.hpp"
+#include "engine/gpu/interface/shared_memory.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -73,6 +74,10 @@ public:
 	//===--------------------------------------------------------------------===//
 	//! Memory of the device. Any thread may free it, and it may outlive the machine.
 	virtual std::shared_ptr<void> Allocate(size_t bytes) = 0;
+	//! Memory that is used by others, too: freed when the device has done all that was begun by then, on any queue
+	virtual std::shared_ptr<void> AllocateShared(size_t bytes) = 0;
+	//! Where the memory is
+	virtual DeviceName Device() const = 0;
 	template <class T>
 	MachineArray<T> New(uint64_t count) {
 		MachineArray<T> array;
