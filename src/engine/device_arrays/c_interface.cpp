@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 #include <thread>
 
 namespace vibespatial {
@@ -54,6 +55,10 @@ void *Send(const void *rows, VibespatialFailure *failure) {
 		auto *engine = GpuRuntime::Get().IfOpen();
 		if (!engine) {
 			throw GpuError("there is no GPU engine: " + GpuRuntime::Get().State());
+		}
+		std::string why_not;
+		if (!engine->WaitForDevice(0, why_not)) {
+			throw GpuError(why_not);
 		}
 		// On a thread of its own: the device that the caller's thread uses stays the one that it was
 		Result result;

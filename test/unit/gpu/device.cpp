@@ -1,6 +1,7 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
 #include "device_engine.hpp"
 
+#include "engine/gpu/interface/shared_memory.hpp"
 #include "engine/index/box_tree.hpp"
 #include "engine/join/knn.hpp"
 #include "geometry/wkb.hpp"
@@ -154,4 +155,48 @@ TEST_CASE("device: is measured when nobody works on it, once for all processes",
 	WARN(engine->Device().name << ": " << figures->Describe() << " (" << figures->source << ")");
 	CHECK(figures->Problem() == "");
 	CHECK(engine->Figures() == figures);
+}
+
+TEST_CASE("device: memory for others is counted, and goes back with its last owner", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	const auto shared = [&] {
+		for (auto &row : engine->Memory()) {
+			if (row.name == "device arrays") {
+				return row.bytes;
+			}
+		}
+		return ~uint64_t(0);
+	};
+	// More than one slot of a copy
+	const std::vector<uint8_t> bytes(5 << 20, 7);
+	REQUIRE(shared() == 0);
+	auto memory = engine->NewSharedMemory();
+	const auto name = memory->Device();
+	REQUIRE((name.type == DeviceName::CUDA ? name.number >= 0 : name.type == DeviceName::CPU && name.number == -1));
+	auto first = memory->New(bytes.size()), second = memory->New(100);
+	memory->Put(first.get(), bytes.data(), bytes.size());
+	memory->Put(second.get(), bytes.data(), 0);
+	memory->Finish();
+	REQUIRE(reinterpret_cast<uintptr_t>(second.get()) % 8 == 0);
+	REQUIRE(shared() == bytes.size() + 100);
+	memory.reset();
+	// Other memory than that of before, which is still there
+	auto options = TestOptions();
+	options.memory_limit = 64 << 20;
+	engine->Configure(options);
+	REQUIRE(shared() == bytes.size() + 100);
+	std::thread([&] { first.reset(); }).join();
+	REQUIRE(shared() == 100);
+	second.reset();
+	REQUIRE(shared() == 0);
+	if (name.type == DeviceName::CUDA) {
+		memory = engine->NewSharedMemory();
+		REQUIRE_THROWS_AS(memory->New(256 << 20), GpuMemoryError);
+		REQUIRE(shared() == 0);
+		memory.reset();
+	}
+	engine->Configure(TestOptions());
 }
