@@ -153,7 +153,8 @@ TEST_CASE("device: is measured when nobody works on it, once for all processes",
 	const auto *figures = engine->Figures();
 	REQUIRE(figures);
 	WARN(engine->Device().name << ": " << figures->Describe() << " (" << figures->source << ")");
-	CHECK(figures->Problem() == "");
+	INFO(figures->Problem());
+	CHECK(figures->Problem().empty());
 	CHECK(engine->Figures() == figures);
 }
 

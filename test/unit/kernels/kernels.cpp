@@ -550,7 +550,7 @@ TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 				}
 			}
 			// Without wide queries, with some, and with nothing else
-			for (const uint32_t visits : {~0u, 5u, 0u})
+			for (const uint32_t visits : {~0u, 5u, 0u}) {
 				for (const size_t capacity : {size_t(200000), expected.size() / 2}) {
 					DevicePairs found(capacity);
 					const vibe::SideView side {nullptr, points.data()};
@@ -576,6 +576,7 @@ TEST_CASE("kernels: candidates are those of the tree, each once", "[kernels]") {
 						REQUIRE(all == expected);
 					}
 				}
+			}
 			REQUIRE((rows < 5000 || expected.size() > 30));
 		}
 	}
