@@ -79,6 +79,18 @@ def test_aggregates_and_small_unions(process, fake):  # noqa: F811
     assert dissolve["ST_Union_Agg"][6] == 5
 
 
+def test_many_groups_are_one_event(process, fake):  # noqa: F811
+    """Groups are logged vector by vector, of several threads and of two aggregates side by side"""
+    statements = ["SELECT count(c), count(e) FROM (SELECT ST_Collect(array_agg(g)) AS c, ST_Extent_Agg(h) AS e FROM boxes GROUP BY id // 2)",
+                  "SELECT count(c) FROM (SELECT vibe_collect_agg(g) AS c FROM boxes WHERE id < 3 GROUP BY id)",
+                  # A window has no vector of groups
+                  "SELECT count(c) FROM (SELECT vibe_collect_agg(g) OVER (ORDER BY id ROWS 1 PRECEDING) AS c FROM boxes WHERE id < 100)"]
+    many, few, window = ([(row[1], row[6]) for row in rows if row[0] == "AGGREGATE"] for rows in cpu_events(process, fake, *statements))
+    assert many == [("ST_Extent_Agg", ROWS), ("vibe_collect_list", ROWS)]
+    assert few == [("ST_Collect_Agg", 3)]
+    assert window == [("ST_Collect_Agg", 199)]
+
+
 @pytest.mark.parametrize("mode", ["auto", "cpu"])
 def test_other_modes_log_no_functions(process, fake, mode):  # noqa: F811
     statements = ["SELECT sum(ST_NPoints(ST_Buffer(g, 1))) FROM boxes", "SELECT ST_Extent_Agg(g) IS NULL FROM boxes"]
