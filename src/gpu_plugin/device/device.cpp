@@ -29,6 +29,9 @@ constexpr double SHARE_OF_FREE = 0.9;
 //! Double precision so many times slower than single is slow: it is 2 on the cards made for it, 32 or 64 on others
 constexpr int SLOW_FP64 = 8;
 
+//! Threads of a multiprocessor, where the driver does not tell how many it runs of a kernel
+constexpr uint64_t THREADS_IF_UNKNOWN = 1024;
+
 //! How long the end of the process waits for a thread, which may be stuck in a driver that was shut down already
 constexpr double EXIT_SECONDS = 1;
 
@@ -484,7 +487,7 @@ cudaKernel_t CudaEngine::Kernel(const char *unit, const char *entry_point) {
 	return kernel;
 }
 
-uint64_t CudaEngine::ThreadsAtOnce(cudaKernel_t kernel, const char *entry_point, uint64_t block) {
+uint64_t CudaEngine::ThreadsAtOnce(cudaKernel_t kernel, uint64_t block) {
 	std::unique_lock<std::mutex> guard(lock);
 	const auto processors = static_cast<uint64_t>(std::max(1, device.processors));
 	const auto known = blocks_at_once.find(kernel);
@@ -493,9 +496,12 @@ uint64_t CudaEngine::ThreadsAtOnce(cudaKernel_t kernel, const char *entry_point,
 	}
 	guard.unlock();
 	int blocks = 0;
-	CheckCuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void *>(kernel),
-	                                                        static_cast<int>(block), 0),
-	          entry_point);
+	if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void *>(kernel),
+	                                                  static_cast<int>(block), 0) != cudaSuccess) {
+		// A launch of any size is right; what is wrong with the device, if it is that, the launch says
+		cudaGetLastError();
+		blocks = static_cast<int>(THREADS_IF_UNKNOWN / block);
+	}
 	guard.lock();
 	const auto made = blocks_at_once.emplace(kernel, static_cast<uint64_t>(std::max(1, blocks)));
 	return processors * made.first->second * block;

@@ -74,7 +74,7 @@ public:
 	void Need(const std::vector<std::string> &names, const char *requested_by, GpuTimes &times);
 	cudaKernel_t Kernel(const char *unit, const char *entry_point);
 	//! Threads that the device runs at once, in blocks of so many
-	uint64_t ThreadsAtOnce(cudaKernel_t kernel, const char *entry_point, uint64_t block);
+	uint64_t ThreadsAtOnce(cudaKernel_t kernel, uint64_t block);
 	//! Makes the engine's device the one of the calling thread
 	void UseDevice();
 	int DeviceNumber() const {

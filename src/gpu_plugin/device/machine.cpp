@@ -147,7 +147,7 @@ CudaMachine::Entry &CudaMachine::EntryOf(const char *unit, const char *entry_poi
 uint64_t CudaMachine::ThreadsAtOnce(const char *unit, const char *entry_point) {
 	auto &entry = EntryOf(unit, entry_point);
 	if (entry.threads_at_once == 0) {
-		entry.threads_at_once = engine.ThreadsAtOnce(entry.kernel, entry_point, limits.block);
+		entry.threads_at_once = engine.ThreadsAtOnce(entry.kernel, limits.block);
 	}
 	return entry.threads_at_once;
 }
