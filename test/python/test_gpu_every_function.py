@@ -28,8 +28,9 @@ OF_LINES = {"vibe_isclosed", "vibe_isring", "vibe_startpoint", "vibe_endpoint", 
 #: The log has one name for both
 SECOND_NAMES = {"st_ngeometries": "st_numgeometries", "st_ninteriorrings": "st_numinteriorrings", "st_numpoints": "st_npoints"}
 #: Tables about the engine, which do no work on geometries, and readers of files: docs/use/gpu.md says so
-NO_WORK = {"vibe_dispatch_log", "vibe_ensure_warm", "vibe_gpu_coverage", "vibe_gpu_info", "vibe_kernels", "vibe_memory_status", "vibe_pins",
-           "vibe_precompile_status", "vibe_read_arrow", "vibe_read_geoparquet", "vibe_timeline", "vibe_unpin", "vibe_version"}
+NO_WORK = {"vibe_device_interface", "vibe_dispatch_log", "vibe_ensure_warm", "vibe_gpu_coverage", "vibe_gpu_info", "vibe_kernels",
+           "vibe_memory_status", "vibe_pins", "vibe_precompile_status", "vibe_read_arrow", "vibe_read_geoparquet", "vibe_timeline", "vibe_unpin",
+           "vibe_version"}
 TABLES = {"vibe_knn": "vibe_knn('SELECT g FROM shapes', 'SELECT p FROM shapes', 3)",
           "vibe_sjoin": "vibe_sjoin('SELECT g FROM shapes', 'SELECT p FROM shapes')",
           "vibe_overlay": "vibe_overlay('SELECT g FROM shapes', 'SELECT h FROM shapes')",
