@@ -5,7 +5,7 @@ it short-lived processes run them with calls that fail (failing_calls.cpp), on t
 rows has to give those rows. The last line counts. 30 seconds by default; make soak MINUTES=30 takes longer.
 
 On a machine with a GPU, VIBESPATIAL_SOAK_DEVICE names the folder of the plug-in: then it takes the place of the test engine, and the
-long-lived process uses it, too. NVIDIA's driver does not survive that an allocation of its own fails: such ends are counted apart.
+long-lived process uses it, too.
 """
 import collections
 import json
@@ -139,8 +139,7 @@ def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
     expected = {line["which"]: line["answer"] for line in first if "which" in line}
     assert len(expected) == len(STATEMENTS) and None not in expected.values(), first
 
-    counts = dict.fromkeys(("queries", "right", "cancelled", "failed as expected", "wrong", "crashes", "ends of DuckDB's own",
-                            "ends of the driver's own"), 0)
+    counts = dict.fromkeys(("queries", "right", "cancelled", "failed as expected", "wrong", "crashes", "ends of DuckDB's own"), 0)
     problems = []
     ends = collections.Counter()
 
@@ -160,11 +159,10 @@ def test_soak(extension, failing_calls, tmp_path, request):  # noqa: F811
                 counts["wrong"] += 1
                 problems.append((what, line))
         if status != 0:
-            # What failed, and the libraries on the stack, innermost first; the handler of signals and what it was called from come first
+            own = is_of_duckdb(errors)
+            counts["ends of DuckDB's own" if own else "crashes"] += 1
+            # What failed, and the libraries on the stack, innermost first
             libraries = list(dict.fromkeys(re.findall(r"([^/\s(]+)\([^)]*\)\[0x", errors)))
-            at = next((name for name in libraries if not name.startswith("libc.so") and name != failing_calls.name), "")
-            own = "DuckDB's" if is_of_duckdb(errors) else "the driver's" if DEVICE and at.startswith("libcuda.so") else None
-            counts[f"ends of {own} own" if own else "crashes"] += 1
             ends[(lines[-1].get("trouble") if lines else None, status, " < ".join(libraries[:5]))] += 1
             if not own:
                 problems.append((what, status, lines[-1:], errors[-3000:]))
