@@ -14,8 +14,8 @@ from conftest import BUILD, ROOT
 PLUGIN = "libvibespatial_cuda.so"
 
 SCRIPT = """
-import duckdb, json, sys, time
-connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+import duckdb, json, os, sys, time
+connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "temp_directory": os.environ["TEMPORARY_FOLDER"]})
 connection.execute("SET enable_progress_bar = false")
 begin = time.perf_counter()
 connection.execute(f"LOAD '{sys.argv[1]}'")
@@ -41,14 +41,16 @@ LARGE = ["CREATE TABLE boxes AS SELECT ST_Point(i, 0) AS g FROM range(1000000) t
 
 
 @pytest.fixture
-def process(extension):
+def process(extension, tmp_path):
     """Runs SQL in a process of its own: the milliseconds of LOAD, and what each statement gave"""
+    # Databases in memory share .tmp where they are started, and processes would read each other's files
+    temporary = {"TEMPORARY_FOLDER": str(tmp_path / "temporary")}
 
     def run(*statements, extension=extension, **environment):
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith("VIBESPATIAL_") and name != "FAKE_GPU"}
         command = [sys.executable, "-c", SCRIPT, str(extension), *statements]
-        result = subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, env={**clean, **temporary, **environment}, capture_output=True, text=True, timeout=120)
         assert result.returncode == 0, result.stderr
         load, *results = json.loads(result.stdout)
         return load, results

@@ -45,6 +45,9 @@ def is_of_duckdb(errors):
     of the throw, for nothing is unwound where there is no handler. DuckDB 2.0's Python module ends so in many places."""
     if any(all(part in errors for part in text.split(" + ")) for text in OF_DUCKDB):
         return True
+    # The freed plan of OF_DUCKDB, where another thread runs into it first: a thread of DuckDB's, with no frame of ours
+    if "TaskScheduler14ExecuteForever" in errors and "PipelineTask11ExecuteTask" in errors and not any(name in errors for name in OURS):
+        return True
     return "terminate called after throwing an instance of 'std::bad_alloc'" in errors and not any(name in errors for name in OURS)
 
 
