@@ -12,7 +12,7 @@ INFO = "SELECT found, detail FROM vibe_gpu_info() WHERE component = 'calibration
 CHOSEN = "SELECT selected, reason FROM vibe_dispatch_log() WHERE operation = 'join_points' ORDER BY sequence DESC LIMIT 1"
 EVENTS = "SELECT operation, actual, reason FROM vibe_dispatch_log() WHERE operator = 'CALIBRATION'"
 # Microseconds of a launch, GB/s to the device and back, edges per microsecond, cores
-H200, SLOW_BUS, FEW_CORES = "8.3 54.9 53.1 81000 16", "15 3.1 2.9 30000 16", "9 55 55 60000 2"
+H200, SLOW_BUS, FEW_CORES = "8.3 54.9 53.1 141000 16", "15 3.1 2.9 30000 16", "9 40 45 150000 2"
 
 
 def figures_of(process, fake, figures):  # noqa: F811
@@ -33,7 +33,7 @@ def test_thresholds_follow_the_device(process, fake):  # noqa: F811
     same_rows, chosen, thresholds, sources, info, events = figures_of(process, fake, H200)
     assert same_rows == rows and thresholds == reference and sources == {"calibration"} and events == []
     assert chosen == ["gpu", f"{ROWS} rows: not below the threshold of 10000"]
-    assert info == [True, "launch and wait 8.3 us, 54.9 GB/s to the device, 53.1 GB/s back, 81000 edge tests/us, 16 cores (fake)"]
+    assert info == [True, "launch and wait 8.3 us, 54.9 GB/s to the device, 53.1 GB/s back, 141000 edge tests/us, 16 cores (fake)"]
 
     same_rows, chosen, thresholds, sources, info, events = figures_of(process, fake, SLOW_BUS)
     assert same_rows == rows and sources == {"calibration"} and events == []

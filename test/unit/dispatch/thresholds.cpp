@@ -95,7 +95,7 @@ TEST_CASE("A slower bus, slower kernels and more cores raise thresholds, fewer c
 		CHECK(here.PaysFrom(1e9, 50) >= there.PaysFrom(1e9, 50));
 	}
 	// What only a bus costs
-	CHECK(Thresholds(With(pcie3)).PaysFrom(1e9, 0) == Approx(2 + 200 + 1e3 / 12 - 1e3 / 55));
+	CHECK(Thresholds(With(pcie3)).PaysFrom(1e9, 0) == Approx(2 + 200 + (45. / 12 - 1) * 1e3 / 40));
 	CHECK(Thresholds(With(slow_launches)).PaysFrom(0, 0) == Approx(2 * (1 + 0.25 * 9)));
 	CHECK(Thresholds(With(slow_fp64)).PaysFrom(0, 100) == Approx(2 + 100 * 0.2 * 3));
 	// A bus so slow that nothing is gained
