@@ -50,8 +50,9 @@ private:
 		size = bytes;
 	}
 
-	//! A large reservation has DuckDB flush its allocator, which takes milliseconds
-	static constexpr idx_t STEP = idx_t(1) << 28;
+	//! While DuckDB looks for room, a reservation that may fail counts as used, and whatever other threads ask for meanwhile fails with it. So
+	//! little is asked for at a time, and only the last step can fail. A large one would also have DuckDB flush its allocator.
+	static constexpr idx_t STEP = idx_t(1) << 20;
 
 	BufferManager &manager;
 	idx_t size = 0;

@@ -56,8 +56,8 @@ private:
 			}
 		}
 
-		//! A large reservation has DuckDB flush its allocator, which takes milliseconds
-		static constexpr idx_t MOST = idx_t(1) << 28;
+		//! As CountedMemory does: what is asked for counts as used, also where it fails
+		static constexpr idx_t MOST = idx_t(1) << 20;
 
 		weak_ptr<DatabaseInstance> database;
 	};
