@@ -2,7 +2,7 @@
 // overlay_rings
 //
 // Promise: exact. From the edges of a net (vibe/net.h) that meet in their ends only to the chains that they make, and from
-// the boundary of a union to its rings. Ways along edges are doubled, step by step, until they know what they need. One thread
+// the boundary of an overlay to its rings. Ways along edges are doubled, step by step, until they know what they need. One thread
 // an edge, an end of an edge or a ring.
 //===----------------------------------------------------------------------===//
 #include "vibe/net.h"
@@ -56,6 +56,38 @@ extern "C" __global__ void link_edges(const vibe::NetEdge *edges, const vibe::u6
 	crowded[edge] = alone ? 0 : 1;
 	if (!alone) {
 		*any = 1;
+	}
+}
+
+//! Parts of an intersection in which both sides touch in a line or in a point: they have an edge whose label says so, or all edges that
+//! end in a point say so together. Also those where too many end in a point. Sorted by key.
+extern "C" __global__ void touching_parts(const vibe::NetEdge *edges, const vibe::u64 *keys, const vibe::i32 *ids,
+                                          vibe::u32 count, const vibe::u8 *labels, vibe::u8 *parts) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= 2 * (vibe::u64)count) {
+		return;
+	}
+	vibe::u8 label = labels[ids[i] / 2];
+	if (label & vibe::NetLabel::COVERED) {
+		return;
+	}
+	const vibe::NetEdge edge = edges[ids[i] / 2];
+	const vibe::Vec2 p = ids[i] % 2 == 0 ? edge.Tail() : edge.Head();
+	const bool is_line = vibe::NetLabel::Touches(label);
+	vibe::u32 seen = 0;
+	const auto look = [&](vibe::u64 k) {
+		const vibe::NetEdge &other = edges[ids[k] / 2];
+		if (other.part == edge.part && (ids[k] % 2 == 0 ? other.Tail() : other.Head()) == p) {
+			label |= labels[ids[k] / 2];
+		}
+		return (label & vibe::NetLabel::COVERED) == 0 && ++seen < vibe::NET_MOST_IN_POINT;
+	};
+	for (vibe::u64 k = i; k-- > 0 && keys[k] == keys[i] && look(k);) {
+	}
+	for (vibe::u64 k = i + 1; k < 2 * (vibe::u64)count && keys[k] == keys[i] && look(k); k++) {
+	}
+	if (is_line || vibe::NetLabel::Touches(label) || seen >= vibe::NET_MOST_IN_POINT) {
+		parts[edge.part] = 1;
 	}
 }
 

@@ -9,7 +9,7 @@
 
 //! The edge that starts at each vertex
 extern "C" __global__ void ring_edges(const vibe::Vec2 *vertices, vibe::u32 count, const vibe::NetRing *rings,
-                                      vibe::u32 ring_count, vibe::NetEdge *edges) {
+                                      vibe::u32 ring_count, vibe::NetRule rule, vibe::NetEdge *edges) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= count) {
 		return;
@@ -28,8 +28,8 @@ extern "C" __global__ void ring_edges(const vibe::Vec2 *vertices, vibe::u32 coun
 	const vibe::u32 ring_end = begin + 1 == ring_count ? count : rings[begin + 1].start;
 	const vibe::Vec2 p = vertices[i], q = vertices[i + 1 == ring_end ? ring.start : i + 1];
 	const bool forward = vibe::LexicographicLess(p, q);
-	edges[i] = vibe::NetEdge {forward ? p : q, forward ? q : p, forward ? ring.weight : -ring.weight, ring.polygon,
-	                          p == q ? vibe::NetEdge::NO_PART : ring.part};
+	edges[i] = vibe::NetEdge {forward ? p : q, forward ? q : p, forward ? ring.weight : rule.Turned(ring.weight),
+	                          ring.polygon, p == q ? vibe::NetEdge::NO_PART : ring.part};
 }
 
 //! Equal edges have equal keys, those of one strip follow each other, and what is no edge comes last
@@ -50,7 +50,7 @@ extern "C" __global__ void edge_keys(const vibe::NetEdge *edges, vibe::u32 count
 
 //! The first of equal edges becomes all of them; kept[i]: it separates something. Sorted by key.
 extern "C" __global__ void unite_edges(vibe::NetEdge *edges, const vibe::u64 *keys, const vibe::i32 *ids,
-                                       vibe::u32 count, vibe::i32 *kept) {
+                                       vibe::u32 count, vibe::NetRule rule, vibe::i32 *kept) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i > count) {
 		return;
@@ -72,7 +72,7 @@ extern "C" __global__ void unite_edges(vibe::NetEdge *edges, const vibe::u64 *ke
 	for (vibe::u64 k = i + 1; k < count && keys[k] == key; k++) {
 		const vibe::NetEdge &other = edges[ids[k]];
 		if (vibe::SameEdge(other, edge)) {
-			rise += other.rise;
+			rise = rule.Sum(rise, other.rise);
 			polygon = polygon == other.polygon ? polygon : vibe::NetEdge::NO_POLYGON;
 		}
 	}
@@ -102,16 +102,19 @@ extern "C" __global__ void place_cuts(const vibe::NetCut *cuts, vibe::u32 count,
 struct CountPieces {
 	vibe::i32 count;
 
-	VIBE_HD void operator()(const vibe::NetEdge &) {
+	VIBE_HD void operator()(const vibe::NetEdge &, bool) {
 		count++;
 	}
 };
 
 struct WritePieces {
+	vibe::NetRule rule;
 	vibe::NetEdge *to;
 
-	VIBE_HD void operator()(const vibe::NetEdge &piece) {
-		*to++ = piece;
+	VIBE_HD void operator()(const vibe::NetEdge &piece, bool turned) {
+		*to = piece;
+		to->rise = turned ? rule.Turned(piece.rise) : piece.rise;
+		to++;
 	}
 };
 
@@ -132,10 +135,11 @@ extern "C" __global__ void count_pieces(const vibe::NetEdge *edges, vibe::u32 co
 }
 
 extern "C" __global__ void write_pieces(const vibe::NetEdge *edges, vibe::u32 count, const vibe::i32 *starts,
-                                        const vibe::Vec2 *points, const vibe::i32 *positions, vibe::NetEdge *out) {
+                                        const vibe::Vec2 *points, const vibe::i32 *positions, vibe::NetRule rule,
+                                        vibe::NetEdge *out) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i < count) {
-		WritePieces write {out + positions[i]};
+		WritePieces write {rule, out + positions[i]};
 		vibe::VisitPieces(edges[i], points + starts[i], (vibe::u32)(starts[i + 1] - starts[i]), write);
 	}
 }

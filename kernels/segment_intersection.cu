@@ -189,10 +189,10 @@ extern "C" __global__ void part_counts(const vibe::NetEdge *edges, vibe::u32 cou
 }
 
 //! How deep it is below each edge, or each that leads others (nullptr: all do): the edges of its part that pass below its
-//! left end
+//! left end tell
 extern "C" __global__ void depths_below(const vibe::NetEdge *edges, vibe::u32 count, const vibe::NetHop *least,
-                                        const vibe::NetPart *parts, vibe::NetEntries entries, vibe::u8 *failed,
-                                        vibe::i32 *depths) {
+                                        const vibe::NetPart *parts, vibe::NetEntries entries, vibe::NetRule rule,
+                                        vibe::u8 *failed, vibe::i32 *depths) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= count || failed[edges[i].part] || (least && least[i].Leader() != i)) {
 		return;
@@ -210,20 +210,29 @@ extern "C" __global__ void depths_below(const vibe::NetEdge *edges, vibe::u32 co
 		}
 		const vibe::NetEdge &other = edges[entries.edges[k]];
 		if (vibe::PassesBelow(other, edge)) {
-			depth += other.rise;
+			depth = rule.Sum(depth, other.rise);
 		}
 	}
 	depths[i] = depth;
 }
 
-//! The boundary of what is 1 or deeper: `total` edges, in no order, of the parts that did not fail
-extern "C" __global__ void union_boundary(const vibe::NetEdge *edges, vibe::u32 count, const vibe::i32 *depths,
-                                          const vibe::u8 *failed, vibe::NetEdge *out, vibe::u64 *total) {
+//! The boundary of what is inside: `total` edges, in no order, of the parts that did not fail. Their rises are 1 where the inside is
+//! above, and -1 where it is below. labels (nullptr: not wanted): NetLabel of all edges.
+extern "C" __global__ void net_boundary(const vibe::NetEdge *edges, vibe::u32 count, const vibe::i32 *depths,
+                                        vibe::NetRule rule, const vibe::u8 *failed, vibe::NetEdge *out,
+                                        vibe::u64 *total, vibe::u8 *labels) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	bool taken = false, above = false;
+	if (i < count && labels) {
+		labels[i] = 0;
+	}
 	if (i < count && !failed[edges[i].part]) {
-		above = depths[i] + edges[i].rise >= 1;
-		taken = above != (depths[i] >= 1);
+		const vibe::i32 depth = rule.Sum(depths[i], edges[i].rise);
+		above = rule.Inside(depth);
+		taken = above != rule.Inside(depths[i]);
+		if (labels) {
+			labels[i] = vibe::NetLabel::Of(depths[i], depth);
+		}
 	}
 	const vibe::u64 at = vibe::Reserve(total, taken ? 1 : 0);
 	if (taken) {

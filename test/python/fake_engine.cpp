@@ -491,7 +491,7 @@ public:
 	}
 	std::unique_ptr<GpuUnion> BeginUnion(const OverlayNet &net, Parallel &parallel) override {
 		FailAtOnce();
-		if (Wants("no room")) {
+		if (Wants("no room") || (Wants("room for few") && net.parts > 3)) {
 			throw GpuMemoryError("the fake device has no room");
 		}
 		EnsureWarm(KernelNeeds(KernelSet::UNION_AGG), 0);

@@ -1,11 +1,11 @@
 //===----------------------------------------------------------------------===//
 // vibe/net.h
 //
-// The edges of many unions at once, each union a part of the whole: what threads of a device need to find those that meet,
-// to split them and to tell how deep it is on both sides. A part is cut into strips of equal width; an edge has an entry in
+// The edges of many overlays at once, each overlay a part of the whole: what threads of a device need to find those that meet,
+// to split them and to tell what lies on both sides. A part is cut into strips of equal width; an edge has an entry in
 // every strip that it passes, and entries are sorted by strip and by their lower end.
 //
-// Promise: exact, but for the coordinates of a crossing. Which pairs meet and how deep it is depends on no order.
+// Promise: exact, but for the coordinates of a crossing. Which edges meet and how deep it is depends on no order.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -21,7 +21,7 @@ struct NetEdge {
 	//! a before b
 	Vec2 a;
 	Vec2 b;
-	//! By how much it is deeper above than below
+	//! By how much it is deeper above than below (NetRule)
 	i32 rise;
 	//! The polygon that has it for an edge, if it is only one
 	u32 polygon;
@@ -36,12 +36,76 @@ struct NetEdge {
 	}
 };
 
+//! What the parts of a net are, and what is inside of them
+struct NetRule {
+	enum Kind : u32 {
+		//! Unions of any number of polygons. Rises and depths are numbers, and what is 1 or deeper is inside.
+		MANY,
+		//! Overlays of two geometries, which their rings fill by parity. Rises and depths have a bit for each side. A rise: on one side of
+		//! the edge only is the point in that geometry. A depth: it is.
+		INTERSECTION,
+		UNION,
+		DIFFERENCE,
+		SYM_DIFFERENCE
+	};
+	static constexpr i32 LEFT = 1;
+	static constexpr i32 RIGHT = 2;
+	static constexpr i32 BOTH = LEFT | RIGHT;
+
+	Kind kind;
+	//! Lines and points in which the geometries of an intersection touch are no part of it
+	u32 areas_only;
+
+	VIBE_HD bool IsOfPairs() const {
+		return kind != MANY;
+	}
+	VIBE_HD bool HasLines() const {
+		return kind == INTERSECTION && !areas_only;
+	}
+	//! Of two edges in the same place, or of a depth and the edge above
+	VIBE_HD i32 Sum(i32 a, i32 b) const {
+		return IsOfPairs() ? a ^ b : a + b;
+	}
+	//! Of an edge that is turned around
+	VIBE_HD i32 Turned(i32 rise) const {
+		return IsOfPairs() ? rise : -rise;
+	}
+	VIBE_HD bool Inside(i32 depth) const {
+		switch (kind) {
+		case INTERSECTION:
+			return depth == BOTH;
+		case UNION:
+			return depth != 0;
+		case DIFFERENCE:
+			return depth == LEFT;
+		case SYM_DIFFERENCE:
+			return depth == LEFT || depth == RIGHT;
+		default:
+			return depth >= 1;
+		}
+	}
+};
+
+//! Of an edge of an intersection: the sides that it is in or bounds, and whether the same is true of the result
+struct NetLabel {
+	static constexpr u8 COVERED = 4;
+
+	VIBE_HD static u8 Of(i32 below, i32 above) {
+		const bool covered = below == NetRule::BOTH || above == NetRule::BOTH;
+		return (u8)(below | above | (covered ? COVERED : 0));
+	}
+	//! Of an edge, or of all edges that end in a point: it is in both sides, and no area of the result covers it
+	VIBE_HD static bool Touches(u8 label) {
+		return label == NetRule::BOTH;
+	}
+};
+
 //! A ring of a polygon: vertices up to the start of the next ring, the first not repeated
 struct NetRing {
 	u32 start;
 	u32 part;
 	u32 polygon;
-	//! 1: what lies to its left is one deeper, -1: one less deep
+	//! 1: what lies to its left is one deeper, -1: one less deep. Of pairs: the side that it belongs to.
 	i32 weight;
 };
 
@@ -205,7 +269,8 @@ VIBE_HD void SortCuts(const NetEdge &edge, Vec2 *points, u32 count) {
 	}
 }
 
-//! Calls visit(piece) for each piece of an edge that these points cut, sorted along it; none: the edge itself
+//! Calls visit(piece, turned) for each piece of an edge that these points cut, sorted along it; none: the edge itself. `turned`: the rise
+//! of the piece is to be turned, too.
 template <class VISIT>
 VIBE_HD void VisitPieces(const NetEdge &edge, const Vec2 *points, u32 count, VISIT &visit) {
 	Vec2 from = edge.a;
@@ -216,8 +281,7 @@ VIBE_HD void VisitPieces(const NetEdge &edge, const Vec2 *points, u32 count, VIS
 		if (!TakePiece(piece, from, to, turned)) {
 			continue;
 		}
-		piece.rise = turned ? -edge.rise : edge.rise;
-		visit(piece);
+		visit(piece, turned);
 		from = to;
 	}
 }
@@ -242,7 +306,7 @@ struct NetHop {
 	}
 };
 
-//! A ring of a union, with the area on its left
+//! A ring of an overlay, with the area on its left
 struct UnitedRing {
 	static constexpr u32 NONE = 0xffffffffu;
 

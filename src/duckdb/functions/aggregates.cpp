@@ -237,7 +237,7 @@ public:
 		}
 		QueryScope scope(bind.context);
 		made.resize(count);
-		vibespatial::GroupedUnion groups;
+		vibespatial::GroupedOverlay groups;
 		vector<idx_t> numbers;
 		vector<vibespatial::WkbSlice> members;
 		for (idx_t i = 0; i < count; i++) {
@@ -248,7 +248,7 @@ public:
 					numbers.push_back(i);
 				}
 			});
-			if (groups.Vertices() >= vibespatial::GroupedUnion::ENOUGH || i + 1 == count) {
+			if (groups.Vertices() >= vibespatial::GroupedOverlay::ENOUGH || i + 1 == count) {
 				Unite(bind, groups, numbers);
 			}
 		}
@@ -265,7 +265,7 @@ public:
 	static thread_local const UnitedGroups *current;
 
 private:
-	void Unite(const AggregateBindData &bind, vibespatial::GroupedUnion &groups, vector<idx_t> &numbers) {
+	void Unite(const AggregateBindData &bind, vibespatial::GroupedOverlay &groups, vector<idx_t> &numbers) {
 		if (groups.Groups() > 0 && OverlayDispatch::WouldTake(bind.context, groups.Vertices())) {
 			OverlayDispatch device(bind.context);
 			auto united = device.Unite(groups);
@@ -273,7 +273,7 @@ private:
 				made[numbers[i]] = std::move(united[i]);
 			}
 		}
-		groups = vibespatial::GroupedUnion();
+		groups = vibespatial::GroupedOverlay();
 		numbers.clear();
 	}
 

@@ -87,7 +87,7 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 	return true;
 }
 
-std::vector<vibespatial::CountedVector<uint8_t>> OverlayDispatch::Unite(vibespatial::GroupedUnion &groups) {
+std::vector<vibespatial::CountedVector<uint8_t>> OverlayDispatch::Unite(vibespatial::GroupedOverlay &groups) {
 	std::vector<vibespatial::CountedVector<uint8_t>> made;
 	const auto count = groups.Groups();
 	if (!Takes(groups.Vertices())) {

@@ -7,7 +7,7 @@
 
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "engine/gpu/interface/overlay.hpp"
-#include "engine/overlay/grouped_union.hpp"
+#include "engine/overlay/grouped_overlay.hpp"
 
 namespace duckdb {
 
@@ -28,8 +28,8 @@ public:
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
 	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) override;
 
-	//! Many groups at once (GroupedUnion::Run); nothing is made where the device does not take them
-	std::vector<vibespatial::CountedVector<uint8_t>> Unite(vibespatial::GroupedUnion &groups);
+	//! Many groups at once (GroupedOverlay::Run); nothing is made where the device does not take them
+	std::vector<vibespatial::CountedVector<uint8_t>> Unite(vibespatial::GroupedOverlay &groups);
 
 	//! The event of the union tells of it
 	bool IsLogged() const {

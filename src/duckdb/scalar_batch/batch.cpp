@@ -1,6 +1,7 @@
 #include "duckdb/scalar_batch/batch.hpp"
 
 #include "duckdb/planner/expression/bound_function_expression.hpp"
+#include "duckdb/support/query_scope.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/wkb_output.hpp"
 
@@ -134,6 +135,8 @@ void ScalarBatch::Launch() {
 }
 
 void ScalarBatch::Finish() {
+	// Overlays are prepared and put together on the host
+	const QueryScope scope(context);
 	for (idx_t i = 0; i < columns.size(); i++) {
 		RunOnCpu(i, columns[i]->Finish());
 	}

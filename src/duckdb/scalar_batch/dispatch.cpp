@@ -4,6 +4,7 @@
 #include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/support/task_parallel.hpp"
+#include "engine/scalar/overlay_batch.hpp"
 
 namespace duckdb {
 
@@ -12,9 +13,10 @@ using vibespatial::Operation;
 using vibespatial::ScalarTask;
 
 Operation OperationOf(const ScalarTask &task) {
-	return task.kind == ScalarTask::HAUSDORFF ? Operation::SCALAR_HAUSDORFF
-	       : task.IsOfPairs()                 ? Operation::SCALAR_PAIRS
-	                                          : Operation::SCALAR_ROWS;
+	return task.IsOverlay()                     ? Operation::OVERLAY_PAIRS
+	       : task.kind == ScalarTask::HAUSDORFF ? Operation::SCALAR_HAUSDORFF
+	       : task.IsOfPairs()                   ? Operation::SCALAR_PAIRS
+	                                            : Operation::SCALAR_ROWS;
 }
 
 ScalarBatchDispatch::ScalarBatchDispatch(ClientContext &context, const PhysicalScalarBatch &op)
@@ -62,7 +64,14 @@ vibespatial::KernelNames ScalarBatchDispatch::Needs(const vector<ScalarTask> &ta
 }
 
 std::unique_ptr<vibespatial::GpuScalarBatch> ScalarBatchDispatch::NewDeviceBatch(const ScalarTask &task) {
-	return dispatch.Engine().NewScalarBatch(task);
+	auto &engine = dispatch.Engine();
+	if (task.IsOverlay()) {
+		return vibespatial::MakeOverlayBatch(
+		    task, [&engine](const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel) {
+			    return engine.BeginUnion(net, parallel);
+		    });
+	}
+	return engine.NewScalarBatch(task);
 }
 
 void ScalarBatchDispatch::Poll() {
@@ -85,9 +94,13 @@ void ScalarBatchDispatch::DeviceFinished(size_t rows, size_t open, TimePoint beg
 	if (open > 0) {
 		dispatch.AddRowsOnCpu(open);
 		has_open_rows = true;
-		RequireGpu(context, Name(),
-		           to_string(open) + " rows have a geometry that is malformed or EMPTY, too many vertices for one "
-		                             "thread of the device, or a result that is NaN");
+		const char *why =
+		    op.tasks[0].IsOverlay()
+		        ? " rows have a geometry that is EMPTY, malformed, larger than a megabyte or no polygon, touch in "
+		          "lines or points, or have borders that nearly coincide"
+		        : " rows have a geometry that is malformed or EMPTY, too many vertices for one "
+		          "thread of the device, or a result that is NaN";
+		RequireGpu(context, Name(), to_string(open) + why);
 	}
 }
 

@@ -93,6 +93,50 @@ static bool FindRowTask(const BoundFunctionExpression &function, ScalarTask &tas
 	return false;
 }
 
+//! A call of ST_Intersection and its kin, or of the functions of their areas
+static bool FindOverlayTask(const BoundFunctionExpression &function, ScalarTask &task) {
+	using vibe::NetRule;
+	static constexpr struct {
+		const char *name;
+		NetRule::Kind kind;
+	} OVERLAYS[] = {{"intersection", NetRule::INTERSECTION},
+	                {"union", NetRule::UNION},
+	                {"difference", NetRule::DIFFERENCE},
+	                {"symdifference", NetRule::SYM_DIFFERENCE}};
+	static constexpr const char *AREA = "_area";
+	if (!SqlFunction::IsOurs(FunctionOf(function)) ||
+	    ReturnTypeOf(*ChildrenOf(function)[0]).id() != LogicalTypeId::GEOMETRY ||
+	    ReturnTypeOf(*ChildrenOf(function)[1]).id() != LogicalTypeId::GEOMETRY) {
+		return false;
+	}
+	auto name = SpatialFunctionName(FunctionName(function));
+	const bool area = StringUtil::EndsWith(name, AREA);
+	if (area) {
+		name = name.substr(0, name.size() - strlen(AREA));
+	}
+	for (auto &known : OVERLAYS) {
+		if (name == known.name) {
+			task.kind = area ? ScalarTask::OVERLAY_AREA : ScalarTask::OVERLAY;
+			task.overlay = NetRule {known.kind, area ? 1u : 0u};
+			return true;
+		}
+	}
+	return false;
+}
+
+//! At least one of the two geometries of a call is a column, and the other one that or a constant
+static bool HasColumn(const BoundFunctionExpression &function) {
+	idx_t constants = 0;
+	for (idx_t i = 0; i < 2; i++) {
+		if (IsConstantGeometry(*ChildrenOf(function)[i])) {
+			constants++;
+		} else if (ChildrenOf(function)[i]->IsFoldable()) {
+			return false;
+		}
+	}
+	return constants < 2;
+}
+
 bool FindScalarTask(const Expression &call, ScalarTask &task) {
 	if (call.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || call.IsVolatile()) {
 		return false;
@@ -102,19 +146,14 @@ bool FindScalarTask(const Expression &call, ScalarTask &task) {
 	if (count == 1) {
 		return FindRowTask(function, task);
 	}
-	// Only our functions have this bind data: `spatial` has functions with the same names
-	if (count < 2 || count > 3 || !dynamic_cast<PreparedBindData *>(BindDataOf(function).get())) {
+	if (count < 2 || count > 3 || !HasColumn(function)) {
 		return false;
 	}
-	idx_t constants = 0;
-	for (idx_t i = 0; i < 2; i++) {
-		if (IsConstantGeometry(*ChildrenOf(function)[i])) {
-			constants++;
-		} else if (ChildrenOf(function)[i]->IsFoldable()) {
-			return false;
-		}
+	if (count == 2 && FindOverlayTask(function, task)) {
+		return true;
 	}
-	if (constants == 2) {
+	// Only our functions have this bind data: `spatial` has functions with the same names
+	if (!dynamic_cast<PreparedBindData *>(BindDataOf(function).get())) {
 		return false;
 	}
 	auto name = SpatialFunctionName(FunctionName(function));

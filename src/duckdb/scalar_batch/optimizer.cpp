@@ -46,9 +46,10 @@ public:
 	}
 
 private:
-	//! One operator does one operation. Pairs come first, and take the calls of rows in their arguments with them.
-	static constexpr Operation OPERATIONS[] = {Operation::SCALAR_PAIRS, Operation::SCALAR_HAUSDORFF,
-	                                           Operation::SCALAR_ROWS};
+	//! One operator does one operation. Overlays come first, so that others are computed of their results. Pairs take the calls of rows in
+	//! their arguments with them.
+	static constexpr Operation OPERATIONS[] = {Operation::OVERLAY_PAIRS, Operation::SCALAR_PAIRS,
+	                                           Operation::SCALAR_HAUSDORFF, Operation::SCALAR_ROWS};
 
 	//! The calls in an expression that are computed for every row: none in the branches of CASE, COALESCE or TRY
 	static void FindCalls(unique_ptr<Expression> &expr, Operation operation,

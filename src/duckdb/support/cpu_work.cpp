@@ -64,11 +64,34 @@ private:
 
 //! Those that VIBE_SCALAR_BATCH takes: duckdb/scalar_batch/logical.cpp
 bool HasBatch(const string &name) {
-	static const vector<string> NAMES {
-	    "ST_Area",     "ST_Contains",        "ST_ContainsProperly",  "ST_CoveredBy",  "ST_Covers",
-	    "ST_Crosses",  "ST_Centroid",        "ST_Disjoint",          "ST_Distance",   "ST_DWithin",
-	    "ST_Equals",   "ST_FlipCoordinates", "ST_HausdorffDistance", "ST_Intersects", "ST_Length",
-	    "ST_Overlaps", "ST_Perimeter",       "ST_Touches",           "ST_Within",     "ST_WithinProperly"};
+	static const vector<string> NAMES {"ST_Area",
+	                                   "ST_Contains",
+	                                   "ST_ContainsProperly",
+	                                   "ST_CoveredBy",
+	                                   "ST_Covers",
+	                                   "ST_Crosses",
+	                                   "ST_Centroid",
+	                                   "ST_Difference",
+	                                   "ST_Disjoint",
+	                                   "ST_Distance",
+	                                   "ST_DWithin",
+	                                   "ST_Equals",
+	                                   "ST_FlipCoordinates",
+	                                   "ST_HausdorffDistance",
+	                                   "ST_Intersection",
+	                                   "ST_Intersects",
+	                                   "ST_Length",
+	                                   "ST_Overlaps",
+	                                   "ST_Perimeter",
+	                                   "ST_SymDifference",
+	                                   "ST_Touches",
+	                                   "ST_Union",
+	                                   "ST_Within",
+	                                   "ST_WithinProperly",
+	                                   "vibe_difference_area",
+	                                   "vibe_intersection_area",
+	                                   "vibe_symdifference_area",
+	                                   "vibe_union_area"};
 	return std::find(NAMES.begin(), NAMES.end(), name) != NAMES.end();
 }
 

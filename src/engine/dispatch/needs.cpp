@@ -125,6 +125,9 @@ KernelNames ScalarNeeds(const ScalarTask &task, const SideKinds &left, const Sid
 		return {"wkb_codec", "measures", "exclusive_scan_i32"};
 	case ScalarTask::FLIP:
 		return {"wkb_codec", "exclusive_scan_i32", "exclusive_scan_i64"};
+	case ScalarTask::OVERLAY:
+	case ScalarTask::OVERLAY_AREA:
+		return KernelNeeds(KernelSet::UNION_AGG);
 	default:
 		break;
 	}

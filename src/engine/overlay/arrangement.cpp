@@ -47,18 +47,39 @@ uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 	       (p.y > box.max_y ? 8u : 0u);
 }
 
+//! The vertices that stay of a ring, counterclockwise from its first one. A detour that stays in a half-plane outside of the box is
+//! replaced by a straight edge, which sweeps over no point of the box.
+size_t KeepNear(const Vec2 *p, size_t n, size_t first, bool forward, const vibe::Box &box, Vec2 *out) {
+	const auto at = [&](size_t i) -> const Vec2 & { return p[(first + (forward ? i : n - i % n)) % n]; };
+	size_t kept = 0;
+	out[kept++] = at(0);
+	auto last_code = Outside(box, at(0)), code = Outside(box, at(1));
+	for (size_t i = 1; i < n; i++) {
+		const auto next_code = Outside(box, at(i + 1));
+		if ((last_code & code & next_code) == 0) {
+			out[kept++] = at(i);
+			last_code = code;
+		}
+		code = next_code;
+	}
+	return kept;
+}
+
 } // namespace
 
 int32_t OverlayChain::Weight() const {
 	return WeightOf(kind, RunsCounterclockwise(points, count, FirstVertex(points, count)));
 }
 
+size_t OverlayChain::Clip(const vibe::Box &box, Vec2 *out) const {
+	const auto first = FirstVertex(points, count);
+	return KeepNear(points, count, first, RunsCounterclockwise(points, count, first), box, out);
+}
+
 void OverlayArrangement::Arrange(const CountedVector<OverlayChain> &chains, const vibe::Box boxes[2],
                                  CountedVector<OverlayPoint> &points, const OverlayRule &rule, Parallel &parallel) {
 	net.edges.clear();
-	const bool clip_left = rule.op == OverlayOp::INTERSECTION;
-	const bool clip_right = clip_left || rule.op == OverlayOp::DIFFERENCE;
-	if (!clip_right) {
+	if (!IsClipped(rule.op, Overlay::RIGHT)) {
 		size_t count = 0;
 		for (auto &chain : chains) {
 			count += chain.count;
@@ -66,8 +87,7 @@ void OverlayArrangement::Arrange(const CountedVector<OverlayChain> &chains, cons
 		net.edges.reserve(count);
 	}
 	for (auto &chain : chains) {
-		const bool clip = chain.side == Overlay::LEFT ? clip_left : clip_right;
-		AddEdges(chain, clip ? &boxes[1 - chain.side] : nullptr);
+		AddEdges(chain, IsClipped(rule.op, chain.side) ? &boxes[1 - chain.side] : nullptr);
 	}
 	ArrangeNet(points, rule, parallel);
 }
@@ -126,6 +146,7 @@ void OverlayArrangement::Trim() {
 	if (net.edges.size() >= overlay_tuning::MANY_EDGES) {
 		net = OverlayEdges();
 		sweep = OverlaySweep();
+		Release(clipped);
 	}
 }
 
@@ -149,11 +170,10 @@ void OverlayArrangement::TakeAreas(std::vector<EdgeRuns> &pieces) const {
 //===----------------------------------------------------------------------===//
 // Edges
 //===----------------------------------------------------------------------===//
-//! Adds the edges that can matter near `clip` (nullptr: all). A detour that stays in a half-plane outside of the box is replaced
-//! by a straight edge, which sweeps over no point of the box.
+//! Adds the edges that can matter near `clip` (nullptr: all)
 void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *clip) {
 	const auto *p = chain.points;
-	const size_t n = chain.count;
+	size_t n = chain.count;
 	if (chain.kind == Kind::LINE) {
 		for (size_t i = 1; i < n; i++) {
 			if (!clip || (Outside(*clip, p[i - 1]) & Outside(*clip, p[i])) == 0) {
@@ -165,27 +185,14 @@ void OverlayArrangement::AddEdges(const OverlayChain &chain, const vibe::Box *cl
 	const auto first = FirstVertex(p, n);
 	const bool forward = RunsCounterclockwise(p, n, first);
 	auto weight = WeightOf(chain.kind, forward);
-	if (!clip) {
-		for (size_t i = 0; i < n; i++) {
-			AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight);
-		}
-		return;
+	if (clip) {
+		clipped.resize(n);
+		n = KeepNear(p, n, first, forward, *clip, clipped.data());
+		p = clipped.data();
+		weight = forward ? weight : -weight;
 	}
-	// Independent of where the ring begins and which way it runs: counterclockwise from its first vertex
-	const auto at = [&](size_t i) -> const Vec2 & { return p[(first + (forward ? i : n - i % n)) % n]; };
-	if (!forward) {
-		weight = -weight;
-	}
-	size_t last = 0;
-	auto last_code = Outside(*clip, at(0)), code = Outside(*clip, at(1));
-	for (size_t i = 1; i <= n; i++) {
-		const auto next_code = Outside(*clip, at(i + 1));
-		if (i == n || (last_code & code & next_code) == 0) {
-			AddEdge(at(last), at(i), chain, weight);
-			last = i;
-			last_code = code;
-		}
-		code = next_code;
+	for (size_t i = 0; i < n; i++) {
+		AddEdge(p[i], p[i + 1 == n ? 0 : i + 1], chain, weight);
 	}
 }
 

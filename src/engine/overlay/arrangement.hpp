@@ -35,7 +35,15 @@ struct OverlayChain {
 
 	//! Of a ring: 1 where the depth is one greater to its left, -1 where it is to its right
 	int32_t Weight() const;
+	//! Of a ring: writes the vertices of the ring that has the same edges near a box to `out`, at most `count`; returns how many.
+	//! Independent of where the ring begins and which way it runs.
+	size_t Clip(const vibe::Box &box, vibe::Vec2 *out) const;
 };
+
+//! Whether of a side only what is near the other one matters
+inline bool IsClipped(OverlayOp op, Overlay::Side side) {
+	return op == OverlayOp::INTERSECTION || (op == OverlayOp::DIFFERENCE && side == Overlay::RIGHT);
+}
 
 class OverlayArrangement {
 public:
@@ -64,6 +72,9 @@ private:
 	void AddEdges(const OverlayChain &chain, const vibe::Box *clip);
 	void AddEdge(const vibe::Vec2 &p, const vibe::Vec2 &q, const OverlayChain &chain, int32_t weight);
 	double Largest() const;
+
+	//! A ring without its detours
+	CountedVector<vibe::Vec2> clipped;
 };
 
 } // namespace vibespatial

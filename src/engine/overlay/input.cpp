@@ -317,13 +317,15 @@ bool OverlayInput::AddPolygons(Side side, const WkbSlice *geometries, size_t cou
 		all.polygons += part.polygons;
 		all.members += part.members;
 	}
-	if (!all.usable || all.polygons > UINT32_MAX) {
+	if (!all.usable || polygons + all.polygons > UINT32_MAX) {
 		return false;
 	}
-	chains.resize(all.rings);
+	const auto first_chain = chains.size();
+	chains.resize(first_chain + all.rings);
 	std::atomic<bool> usable {true};
 	parallel.For(counts.size(), [&](size_t step) {
-		PolygonReader reader {side, chains.data() + before[step].rings, uint32_t(before[step].polygons) - 1};
+		PolygonReader reader {side, chains.data() + first_chain + before[step].rings,
+		                      polygons + uint32_t(before[step].polygons) - 1};
 		for (auto i = first[step]; i < first[step + 1]; i++) {
 			VisitWkb(geometries[i].data, geometries[i].size, reader);
 		}
@@ -335,7 +337,7 @@ bool OverlayInput::AddPolygons(Side side, const WkbSlice *geometries, size_t cou
 		Clear();
 		return false;
 	}
-	polygons = uint32_t(all.polygons);
+	polygons += uint32_t(all.polygons);
 	added[side] = all.members;
 	dimension[side] = vibe::FAMILY_POLYGON;
 	return true;
@@ -439,6 +441,29 @@ void OverlayInput::SortPoints() {
 		}
 	}
 	PolledSort(line_ends.begin(), line_ends.end(), vibe::LexicographicLess);
+}
+
+void OverlayInput::Clip(OverlayOp op) {
+	size_t kept = 0;
+	vertex_count = 0;
+	for (auto chain : chains) {
+		const auto &box = boxes[1 - chain.side];
+		if (IsClipped(op, chain.side) && !box.Covers(chain.box)) {
+			if (!box.Intersects(chain.box)) {
+				continue;
+			}
+			CountedVector<Vec2> ring(chain.count), near(chain.count);
+			ReadPoints(chain, ring.data());
+			chain.points = ring.data();
+			near.resize(chain.Clip(box, near.data()));
+			mended.push_back(std::move(near));
+			chain.points = mended.back().data();
+			chain.count = uint32_t(mended.back().size());
+		}
+		vertex_count += chain.count;
+		chains[kept++] = chain;
+	}
+	chains.resize(kept);
 }
 
 void OverlayInput::ReadAll(Parallel &parallel) {

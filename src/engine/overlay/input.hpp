@@ -71,6 +71,8 @@ public:
 	void ReadAll(Parallel &parallel);
 	//! Adds a polygon, or a hole of the last one, after Prepare()
 	void AddMended(CountedVector<vibe::Vec2> ring, bool shell, Side side);
+	//! Rings without what cannot matter for this operation, after Prepare(): the edges are those that OverlayArrangement makes of them
+	void Clip(OverlayOp op);
 	//! Frees chains and vertices, once nothing reads them any more
 	void ReleaseChains();
 
@@ -112,7 +114,7 @@ private:
 
 	PagesVector<vibe::Vec2> vertices;
 	CountedVector<Member> members;
-	//! Points of the rings of AddMended()
+	//! Points of the rings of AddMended() and Clip()
 	CountedVector<CountedVector<vibe::Vec2>> mended;
 	//! Highest dimension that was added; -1: nothing was added
 	int dimension[2] = {-1, -1};

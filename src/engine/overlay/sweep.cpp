@@ -52,7 +52,7 @@ public:
 	}
 	//! Whether a point is part of the result as a point. `label`: of all edges through it, or of its surroundings
 	bool PointInResult(uint8_t label, uint32_t sides, uint32_t on) const {
-		if (label & (LABEL_COVERED | LABEL_LINE)) {
+		if (rule.areas_only || (label & (LABEL_COVERED | LABEL_LINE))) {
 			return false;
 		}
 		const bool left = (sides & 1) != 0, right = (sides & 2) != 0;

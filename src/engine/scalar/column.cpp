@@ -61,8 +61,9 @@ void ScalarColumn::Prepare() {
 	};
 	left.Clear(memory_of(true));
 	right.Clear(memory_of(false));
-	if (!task.IsOfPairs()) {
+	if (!task.IsOfPairs() || task.IsOverlay()) {
 		left.BeginShapes();
+		right.BeginShapes();
 	}
 }
 
@@ -114,6 +115,15 @@ void ScalarColumn::AddRow(const JoinRow &row) {
 }
 
 bool ScalarColumn::AddGeometry(ScalarSide &side, const JoinRow &row) {
+	if (task.IsOverlay()) {
+		const bool known = task.IsForDevice(row.data, row.size);
+		if (known) {
+			side.AddWkb(row.data, row.size);
+		} else {
+			side.AddNothing();
+		}
+		return known;
+	}
 	vibe::Vec2 point;
 	if (TryReadPoint(row.data, row.size, point)) {
 		side.AddPoint(point);

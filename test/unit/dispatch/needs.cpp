@@ -108,4 +108,6 @@ TEST_CASE("needs: neighbours and functions by the kinds of their geometries", "[
 		CHECK(IsPart(needs(kind, ANY, ANY), KernelNeeds(KernelSet::SCALAR_ROWS)));
 	}
 	CHECK_FALSE(IsPart({"measures"}, needs(ScalarTask::FLIP, ANY, ANY)));
+	CHECK(needs(ScalarTask::OVERLAY, ANY, ANY) == KernelNeeds(Operation::OVERLAY_PAIRS));
+	CHECK(needs(ScalarTask::OVERLAY_AREA, LARGE, SMALL) == KernelNeeds(Operation::OVERLAY_PAIRS));
 }

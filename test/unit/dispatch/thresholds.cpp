@@ -41,6 +41,7 @@ TEST_CASE("The figures of the reference machine give its thresholds", "[threshol
 	                                                   {Operation::SCALAR_PAIRS, 300000},
 	                                                   {Operation::SCALAR_HAUSDORFF, 100000},
 	                                                   {Operation::UNION_AGG, 100000},
+	                                                   {Operation::OVERLAY_PAIRS, 100000},
 	                                                   {Operation::SCALAR_ROWS, OperationInfo::NEVER},
 	                                                   {Operation::RELATE, OperationInfo::NO_GPU}};
 	for (auto &entry : measured) {

@@ -1,7 +1,8 @@
 // Needs a device and the plug-in in the folder that VIBESPATIAL_GPU_FOLDER names: without, these cases say so and pass over.
-// VIBESPATIAL_TEST_RINGS is how many rings are united (40,000): fewer for the tools that watch every access.
+// VIBESPATIAL_TEST_RINGS is how many rings are united (40,000), VIBESPATIAL_TEST_PAIRS how many pairs there are (40,000, at most 200,000):
+// fewer for the tools that watch every access.
 #include "device_engine.hpp"
-#include "union_groups.hpp"
+#include "overlay_pairs.hpp"
 
 #include "engine/overlay/overlay.hpp"
 #include "geometry/wkb.hpp"
@@ -12,9 +13,13 @@ namespace {
 
 constexpr int ALL_RINGS = 40000;
 
+int Wanted(const char *variable, int otherwise) {
+	const char *text = std::getenv(variable);
+	return text ? std::atoi(text) : otherwise;
+}
+
 int WantedRings() {
-	const char *text = std::getenv("VIBESPATIAL_TEST_RINGS");
-	return text ? std::atoi(text) : ALL_RINGS;
+	return Wanted("VIBESPATIAL_TEST_RINGS", ALL_RINGS);
 }
 
 Compared RequireSameOnDevice(GpuEngine &engine, Parts &parts) {
@@ -181,4 +186,25 @@ TEST_CASE("The device unites many groups at once as the CPU does", "[device]") {
 	EngineDevice device(*engine);
 	CHECK(RequireSame(groups, device) == 0);
 	CHECK(device.calls == 1);
+}
+
+TEST_CASE("The device makes the overlays of many pairs at once as the CPU does", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	constexpr size_t AT_ONCE = 16384, MOST = 200000;
+	const auto wanted = std::min(MOST, size_t(Wanted("VIBESPATIAL_TEST_PAIRS", 40000)));
+	for (size_t done = 0; done < wanted; done += AT_ONCE) {
+		const auto pairs = Pairs(std::min(AT_ONCE, wanted - done), unsigned(done));
+		for (auto kind : {NetRule::INTERSECTION, NetRule::UNION, NetRule::DIFFERENCE, NetRule::SYM_DIFFERENCE}) {
+			for (uint32_t areas_only : {0u, 1u}) {
+				EngineDevice device(*engine);
+				const auto left = RequireSame(pairs, NetRule {kind, areas_only}, device).left;
+				const bool has_lines = kind == NetRule::INTERSECTION && areas_only == 0;
+				CHECK(left <= (has_lines ? pairs.size() * 4 / 10 : pairs.size() / 100));
+				CHECK(device.calls == 2);
+			}
+		}
+	}
 }

@@ -3,12 +3,18 @@
 
 #include "catch.hpp"
 
+#include "engine/gpu/machine/overlay.hpp"
 #include "engine/gpu/machine/scalar.hpp"
+#include "engine/measure/measure.hpp"
+#include "engine/overlay/overlay.hpp"
 #include "engine/relate/prepared.hpp"
 #include "engine/relate/relate.hpp"
 #include "engine/scalar/column.hpp"
+#include "engine/scalar/overlay_batch.hpp"
+#include "geometry/wkb.hpp"
 #include "wkb_bytes.hpp"
 
+#include <cmath>
 #include <random>
 
 using namespace vibespatial;
@@ -27,9 +33,18 @@ enum class Fault : uint8_t {
 	SECOND      // has memory for few rows, and fails with the second piece
 };
 
+std::unique_ptr<GpuScalarBatch> HostBatch(const ScalarTask &task) {
+	auto machine = std::make_unique<host_cuda::Machine>();
+	if (!task.IsOverlay()) {
+		return MakeScalarBatch(std::move(machine), task);
+	}
+	return MakeOverlayBatch(task, [](const OverlayNet &net, Parallel &parallel) {
+		return std::make_unique<GpuOverlay>(std::make_unique<host_cuda::Machine>(), net, parallel);
+	});
+}
+
 struct FakeBatch : GpuScalarBatch {
-	FakeBatch(const ScalarTask &task, Fault fault)
-	    : fault(fault), batch(MakeScalarBatch(std::make_unique<host_cuda::Machine>(), task)) {
+	FakeBatch(const ScalarTask &task, Fault fault) : fault(fault), batch(HostBatch(task)) {
 	}
 	uint8_t *Block(bool left, size_t number) override {
 		return batch->Block(left, number);
@@ -264,5 +279,84 @@ TEST_CASE("scalar column: numbers and geometries, and those of the CPU among the
 			}
 		}
 		CHECK(squares > 100);
+	}
+}
+
+TEST_CASE("scalar column: overlays of polygons, and pairs that are left to the CPU", "[scalar]") {
+	const auto lefts = SomeRows(4), rights = SomeRows(5);
+	// Too large for the kernels of other functions, and for a block
+	std::string large = Wkb().Header(GeometryType::POLYGON).Count(1).Count(4001).bytes, huge;
+	Wkb circle;
+	for (int i = 0; i <= 4000; i++) {
+		circle.Doubles(
+		    {2 + std::cos(i % 4000 * 1.5707963267948966e-3), 2 + std::sin(i % 4000 * 1.5707963267948966e-3)});
+	}
+	large += circle.bytes;
+	huge = Wkb().Header(GeometryType::POLYGON).Count(1).Count(80001).bytes;
+	for (int i = 0; i < 20; i++) {
+		huge += circle.bytes.substr(0, 4000 * 16);
+	}
+	huge += circle.bytes.substr(0, 16);
+	REQUIRE(huge.size() > ShapeRows::BLOCK_BYTES);
+	const auto square = Square(1, 1, 2);
+	for (auto kind : {ScalarTask::OVERLAY, ScalarTask::OVERLAY_AREA}) {
+		for (auto fault : FAULTS) {
+			for (int constant = 0; constant < 3; constant++) {
+				ScalarTask task;
+				task.kind = kind;
+				task.overlay = vibe::NetRule {vibe::NetRule::UNION, kind == ScalarTask::OVERLAY_AREA ? 1u : 0u};
+				Host host(fault);
+				ScalarColumn column(host, task, constant == 1, constant == 2);
+				if (constant > 0) {
+					column.SetConstant(constant == 1, RowOf(square));
+				}
+				auto left = lefts, right = rights;
+				left[7] = large;
+				right[7] = square;
+				left[8] = square;
+				right[8] = huge;
+				for (size_t i = 0; i < left.size(); i++) {
+					left[i] = constant == 1 ? square : left[i];
+					right[i] = constant == 2 ? square : right[i];
+					column.AddPair(RowOf(left[i]), RowOf(right[i]), nullptr);
+				}
+				CHECK_FALSE(column.ArePoints());
+				column.Launch();
+				const auto left_rows = column.Finish();
+				size_t computed = 0;
+				GeometryBatch batch;
+				for (size_t i = 0; i < left.size(); i++) {
+					REQUIRE(column.IsNull(i) == (left[i].empty() || right[i].empty()));
+					const bool was_left =
+					    std::binary_search(left_rows.begin(), left_rows.end(), static_cast<uint32_t>(i));
+					if (was_left || column.IsNull(i)) {
+						continue;
+					}
+					Overlay overlay;
+					overlay.AddWkb(Overlay::LEFT, RowOf(left[i]).data, left[i].size());
+					overlay.AddWkb(Overlay::RIGHT, RowOf(right[i]).data, right[i].size());
+					OverlayRule rule;
+					Serial serial;
+					batch.Clear();
+					overlay.Run(rule, serial, batch);
+					if (kind == ScalarTask::OVERLAY) {
+						const auto wkb = column.Geometry(i);
+						REQUIRE(std::string(reinterpret_cast<const char *>(wkb.data), wkb.size) == WriteWkb(batch, 0));
+					} else {
+						REQUIRE(column.Numbers()[i] == Area(batch.View(0)));
+					}
+					computed++;
+				}
+				const bool works = fault == Fault::NONE || fault == Fault::NO_ROOM;
+				CHECK((computed > 100 || !works));
+				CHECK((computed == 0 || works || fault == Fault::SECOND));
+				// Points, collections and rows that are damaged
+				CHECK(left_rows.size() > 40);
+				if (works && constant == 0) {
+					CHECK_FALSE(std::binary_search(left_rows.begin(), left_rows.end(), 7u));
+					CHECK(std::binary_search(left_rows.begin(), left_rows.end(), 8u));
+				}
+			}
+		}
 	}
 }

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "engine/overlay/grouped_union.hpp"
+#include "engine/overlay/grouped_overlay.hpp"
 #include "geometry/wkb.hpp"
 #include "overlay_parts.hpp"
 
@@ -52,7 +52,7 @@ inline std::string OnCpu(const Members &members) {
 
 //! How many groups were left to the CPU
 inline size_t RequireSame(const std::vector<Members> &groups, OverlayDevice &device) {
-	GroupedUnion grouped;
+	GroupedOverlay grouped;
 	for (auto &members : groups) {
 		const auto slices = Slices(members);
 		REQUIRE(grouped.Add(slices.data(), slices.size()));

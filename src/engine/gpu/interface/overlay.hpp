@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/interface/overlay.hpp
 //
-// A union of many polygons on a device: what goes there, the steps, and what comes back.
+// A union of many polygons on a device, or overlays of many pairs: what goes there, the steps, and what comes back.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -17,14 +17,16 @@
 
 namespace vibespatial {
 
-//! Polygons in parts. Each part is united by itself first, then the unions of the parts are united. No coordinate is -0.
+//! Polygons in parts. Each part is united by itself first, then the unions of the parts are united; or each part is an overlay of two
+//! geometries by itself. No coordinate is -0.
 struct OverlayNet {
 	using Edges = PagesVector<vibe::NetEdge>;
 
 	//! The most vertices, and the most edges, that a device takes
 	static constexpr size_t MAX_COUNT = size_t(1) << 28;
 
-	//! Writes the vertices of a ring to `out` and returns the ring's weight. Called by several threads while the union begins.
+	vibe::NetRule rule {vibe::NetRule::MANY, 0};
+	//! Writes the vertices of a ring to `out` and returns the ring's weight. Called by several threads while the work begins.
 	std::function<int32_t(size_t ring, vibe::Vec2 *out)> read;
 	size_t vertex_count = 0;
 	//! In the order of their vertices; the first starts at 0. `read` gives their weights.
@@ -69,11 +71,12 @@ public:
 
 	//! May be left out. One byte for each polygon, 1 if the polygon may be invalid; polygons with holes are not checked.
 	virtual std::vector<uint8_t> FindDoubtful(size_t polygons) = 0;
-	//! Unites each part by itself. One byte for each part, 1 if the device could not do it.
+	//! Unites each part by itself, or makes the overlay of each pair. One byte for each part, 1 if the device could not do it: for one, an
+	//! intersection with lines or points.
 	virtual std::vector<uint8_t> UniteParts() = 0;
 	//! `others`: the boundaries of the parts that the device could not do. `whole`: also unites the parts.
 	virtual void Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &united) = 0;
-	//! Instead of Finish(), where each part is a union by itself. Parts that UniteParts() could not do have nothing.
+	//! Instead of Finish(), where each part is an overlay by itself. Parts that UniteParts() could not do have nothing.
 	virtual void FinishParts(UnitedNet &united) = 0;
 
 	//! Of the steps so far

@@ -9,6 +9,14 @@ namespace vibespatial {
 static constexpr double NOWHERE = std::numeric_limits<double>::quiet_NaN();
 
 bool ScalarTask::IsForDevice(const uint8_t *wkb, size_t size) const {
+	if (IsOverlay()) {
+		// The host reads it, so that only a block has to have room for it
+		if (size < vibe::WKB_LEAST_MEMBER || size > ShapeRows::BLOCK_BYTES) {
+			return false;
+		}
+		const auto type = vibe::WkbTypeOf(vibe::LoadCount(wkb + 1));
+		return type == vibe::WKB_POLYGON || type == vibe::WKB_MULTIPOLYGON;
+	}
 	if (!ShapeRows::IsForDevice(wkb, size)) {
 		return false;
 	}

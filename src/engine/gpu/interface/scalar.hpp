@@ -8,6 +8,7 @@
 
 #include "engine/gpu/interface/engine.hpp"
 #include "engine/gpu/interface/join.hpp"
+#include "vibe/net.h"
 
 #include <vector>
 
@@ -15,22 +16,40 @@ namespace vibespatial {
 
 //! What is computed for each row
 struct ScalarTask {
-	//! Functions of two geometries, then of one
-	enum Kind : uint8_t { RELATE, WITHIN, DISTANCE, HAUSDORFF, AREA, LENGTH, PERIMETER, CENTROID, FLIP };
+	enum Kind : uint8_t {
+		// Functions of two geometries
+		RELATE,
+		WITHIN,
+		DISTANCE,
+		HAUSDORFF,
+		//! An overlay of polygons, and its area
+		OVERLAY,
+		OVERLAY_AREA,
+		// Functions of one
+		AREA,
+		LENGTH,
+		PERIMETER,
+		CENTROID,
+		FLIP
+	};
 	Kind kind = RELATE;
 	vibe::Predicate predicate = vibe::PREDICATE_INTERSECTS;
+	vibe::NetRule overlay {vibe::NetRule::MANY, 0};
 
 	bool IsOfPairs() const {
-		return kind <= HAUSDORFF;
+		return kind == RELATE || kind == WITHIN || kind == DISTANCE || kind == HAUSDORFF || IsOverlay();
+	}
+	bool IsOverlay() const {
+		return kind == OVERLAY || kind == OVERLAY_AREA;
 	}
 	//! Results are numbers or geometries; otherwise they are BOOLEAN
 	bool GivesNumbers() const {
-		return kind >= DISTANCE && kind <= PERIMETER;
+		return kind != RELATE && kind != WITHIN && !GivesGeometries();
 	}
 	bool GivesGeometries() const {
-		return kind >= CENTROID;
+		return kind == OVERLAY || kind == CENTROID || kind == FLIP;
 	}
-	//! Function of one geometry: whether the device can compute it for this WKB, by its first bytes
+	//! Function of one geometry, or overlay: whether the device can compute it for this WKB, by its first bytes
 	bool IsForDevice(const uint8_t *wkb, size_t size) const;
 };
 
@@ -106,7 +125,8 @@ class GpuScalarBatch {
 public:
 	virtual ~GpuScalarBatch() = default;
 
-	//! Pinned memory for a block of the ShapeRows of one side; valid as long as this object. Throws GpuError.
+	//! Pinned memory for a block of the ShapeRows of one side; valid as long as this object. Null: the rows use memory of their own. Throws
+	//! GpuError.
 	virtual uint8_t *Block(bool left, size_t number) = 0;
 	//! Pinned memory of arguments and results
 	virtual uint64_t HostBytes() const = 0;

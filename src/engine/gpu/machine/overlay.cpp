@@ -333,7 +333,7 @@ void GpuOverlay::Upload() {
 	auto net_rings = machine.New<NetRing>(net.ring_count);
 	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing), parallel);
 	machine.Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
-	               static_cast<u32>(net.ring_count), edges.at);
+	               static_cast<u32>(net.ring_count), net.rule, edges.at);
 }
 
 void GpuOverlay::Join(const OverlayNet::Edges &others) {
@@ -374,7 +374,7 @@ void GpuOverlay::Unite(bool by_chains) {
 	if (by_chains) {
 		leaders = Leaders(Link(edges));
 	}
-	machine.Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, failed.at,
+	machine.Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, net.rule, failed.at,
 	               depths.at);
 	if (by_chains) {
 		auto spread = machine.New<i32>(count);
@@ -383,8 +383,25 @@ void GpuOverlay::Unite(bool by_chains) {
 	}
 	boundary = machine.New<NetEdge>(count);
 	auto total = machine.NewZeros<u64>(1);
-	machine.Launch(MEET, "union_boundary", count, edges.at, count, depths.at, failed.at, boundary.at, total.at);
+	Array<u8> labels;
+	if (net.rule.HasLines()) {
+		labels = machine.New<u8>(count);
+	}
+	machine.Launch(MEET, "net_boundary", count, edges.at, count, depths.at, net.rule, failed.at, boundary.at, total.at,
+	               labels.at);
 	boundary.count = machine.Value(total.at);
+	if (net.rule.HasLines()) {
+		LeaveTouching(labels);
+	}
+}
+
+//! Lines and points of an intersection are the CPU's
+void GpuOverlay::LeaveTouching(const Array<u8> &labels) {
+	Array<u64> keys;
+	Array<i32> ids;
+	SortEnds(edges, keys, ids);
+	machine.Launch(RINGS, "touching_parts", keys.count, edges.at, keys.at, ids.at, static_cast<u32>(edges.count),
+	               labels.at, failed.at);
 }
 
 //===----------------------------------------------------------------------===//
@@ -398,7 +415,7 @@ void GpuOverlay::Settle() {
 	machine.Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
 	Sort(keys, ids, key_bits);
 	auto kept = machine.New<i32>(uint64_t(count) + 1);
-	machine.Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, kept.at);
+	machine.Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, net.rule, kept.at);
 	const auto positions = Positions(kept);
 	auto settled = machine.New<NetEdge>(Total(positions));
 	machine.Launch(SPLIT, "gather_edges", count, edges.at, ids.at, count, positions.at, settled.at);
@@ -493,7 +510,8 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 	machine.Launch(SPLIT, "count_pieces", piece_counts.count, edges.at, count, starts.at, points.at, piece_counts.at);
 	const auto positions = Positions(piece_counts);
 	auto pieces = machine.New<NetEdge>(Total(positions));
-	machine.Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, pieces.at);
+	machine.Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, net.rule,
+	               pieces.at);
 	edges = pieces;
 	Settle();
 	return true;
@@ -502,12 +520,18 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 //===----------------------------------------------------------------------===//
 // Chains and rings
 //===----------------------------------------------------------------------===//
+void GpuOverlay::SortEnds(const Array<NetEdge> &ends, Array<u64> &keys, Array<i32> &ids) {
+	keys = machine.New<u64>(ends.count * 2);
+	ids = machine.New<i32>(keys.count);
+	machine.Launch(RINGS, "end_keys", keys.count, ends.at, static_cast<u32>(ends.count), keys.at, ids.at);
+	Sort(keys, ids, 32);
+}
+
 GpuOverlay::Links GpuOverlay::Link(const Array<NetEdge> &ends) {
 	const auto count = static_cast<u32>(ends.count);
-	auto keys = machine.New<u64>(uint64_t(count) * 2);
-	auto ids = machine.New<i32>(keys.count);
-	machine.Launch(RINGS, "end_keys", keys.count, ends.at, count, keys.at, ids.at);
-	Sort(keys, ids, 32);
+	Array<u64> keys;
+	Array<i32> ids;
+	SortEnds(ends, keys, ids);
 	Links found {keys, ids, machine.New<u32>(count), machine.New<u8>(count), false};
 	auto any = machine.NewZeros<u32>(1);
 	machine.Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at,

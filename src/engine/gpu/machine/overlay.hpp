@@ -1,7 +1,7 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/machine/overlay.hpp
 //
-// Unions of many polygons on a device: the kernels of overlay_split, segment_intersection and overlay_rings one after the
+// Unions of many polygons, and overlays of many pairs, on a device: the kernels of overlay_split, segment_intersection and overlay_rings one after the
 // other, with scans and sorts between them.
 //
 // Promise: the same edges as the CPU's, bit by bit, and the same rings. What the device cannot tell is left to the CPU: a part,
@@ -65,12 +65,15 @@ private:
 	void Begin();
 	//! The boundary of each part; by chains where parts are large
 	void Unite(bool by_chains);
+	void LeaveTouching(const Array<vibe::u8> &labels);
 	void Settle();
 	Strips FillStrips(double reach);
 	//! Splits edges of active parts once, where they meet; false when there was nothing to split
 	bool Split(const Strips &strips, double reach);
 	//! Again and again, as OverlayArrangement does it, until edges meet in their ends only
 	Strips SplitAll();
+	//! The ends of edges: equal ones follow each other
+	void SortEnds(const Array<vibe::NetEdge> &ends, Array<vibe::u64> &keys, Array<vibe::i32> &ids);
 	Links Link(const Array<vibe::NetEdge> &ends);
 	Array<vibe::NetHop> Double(Array<vibe::NetHop> hops, const char *entry_point);
 	Array<vibe::NetHop> Leaders(const Links &found);

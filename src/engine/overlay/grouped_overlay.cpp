@@ -1,17 +1,42 @@
-#include "engine/overlay/grouped_union.hpp"
+#include "engine/overlay/grouped_overlay.hpp"
 
+#include "engine/measure/measure.hpp"
 #include "engine/overlay/parted_union.hpp"
 #include "engine/overlay/repair.hpp"
 #include "engine/overlay/rings.hpp"
 #include "engine/overlay/tuning.hpp"
 
+#include "geometry/wkb.hpp"
+
 #include <algorithm>
+#include <limits>
 
 namespace vibespatial {
 
+using vibe::NetRule;
 using vibe::Vec2;
 
-bool GroupedUnion::Add(const WkbSlice *geometries, size_t count) {
+namespace {
+
+OverlayOp OpOf(const NetRule &rule) {
+	switch (rule.kind) {
+	case NetRule::INTERSECTION:
+		return OverlayOp::INTERSECTION;
+	case NetRule::DIFFERENCE:
+		return OverlayOp::DIFFERENCE;
+	case NetRule::SYM_DIFFERENCE:
+		return OverlayOp::SYM_DIFFERENCE;
+	default:
+		return OverlayOp::UNION;
+	}
+}
+
+} // namespace
+
+GroupedOverlay::GroupedOverlay(const NetRule &rule) : rule(rule) {
+}
+
+bool GroupedOverlay::Add(const WkbSlice *geometries, size_t count) {
 	Serial serial;
 	auto input = std::make_unique<OverlayInput>();
 	if (!input->AddPolygons(Overlay::LEFT, geometries, count, serial)) {
@@ -19,20 +44,43 @@ bool GroupedUnion::Add(const WkbSlice *geometries, size_t count) {
 	}
 	input->Prepare(serial);
 	// One geometry has a rule of its own (Overlay), and nothing has no edges
-	if (input->IsOnePolygonal(Overlay::LEFT) || input->chains.empty() || !input->points.empty() ||
+	if (input->IsOnePolygonal(Overlay::LEFT) || input->chains.empty() || input->grid != 0 ||
 	    PartedUnion::IsLarge(*input) || vertex_count + input->vertex_count > OverlayNet::MAX_COUNT) {
 		return false;
 	}
+	Push(std::move(input));
+	return true;
+}
+
+bool GroupedOverlay::AddPair(WkbSlice left, WkbSlice right) {
+	Serial serial;
+	auto input = std::make_unique<OverlayInput>();
+	if (!input->AddPolygons(Overlay::LEFT, &left, 1, serial) ||
+	    !input->AddPolygons(Overlay::RIGHT, &right, 1, serial)) {
+		return false;
+	}
+	input->Prepare(serial);
+	if (input->boxes[0].IsEmpty() || input->boxes[1].IsEmpty() || input->grid != 0) {
+		return false;
+	}
+	input->Clip(OpOf(rule));
+	if (vertex_count + input->vertex_count > OverlayNet::MAX_COUNT) {
+		return false;
+	}
+	Push(std::move(input));
+	return true;
+}
+
+void GroupedOverlay::Push(std::unique_ptr<OverlayInput> input) {
 	groups.push_back(Group {nullptr, uint32_t(ring_count), uint32_t(polygon_count), false});
 	ring_count += input->chains.size();
 	polygon_count += input->polygons;
 	vertex_count += input->vertex_count;
 	groups.back().input = std::move(input);
-	return true;
 }
 
 //! The device does not check polygons with holes
-void GroupedUnion::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &parallel) {
+void GroupedOverlay::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &parallel) {
 	ForEach(parallel, groups.size(), [&](size_t number) {
 		auto &group = groups[number];
 		const auto &chains = group.input->chains;
@@ -50,7 +98,7 @@ void GroupedUnion::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &
 	});
 }
 
-void GroupedUnion::Write(const UnitedNet &united, Parallel &parallel, std::vector<CountedVector<uint8_t>> &out) const {
+void GroupedOverlay::Build(const UnitedNet &united, Parallel &parallel, const Take &take) const {
 	// Rings are sorted by part; edges are not
 	std::vector<size_t> ring_start(groups.size() + 1, 0), edge_start(groups.size() + 1, 0);
 	for (const auto &ring : united.rings) {
@@ -73,13 +121,16 @@ void GroupedUnion::Write(const UnitedNet &united, Parallel &parallel, std::vecto
 		OverlayArrangement arrangement;
 		OverlayRings rings;
 		Serial serial;
-		const OverlayRule rule;
+		// The boundary of any overlay is that of the union of what it encloses
+		const OverlayRule areas;
+		Poll poll;
 		const CountedVector<Vec2> no_ends;
 		CountedVector<OverlayPoint> no_points;
 		for (auto i = groups.size() * step / steps; i < groups.size() * (step + 1) / steps; i++) {
 			if (groups[i].left) {
 				continue;
 			}
+			poll(ring_start[i + 1] - ring_start[i] + edge_start[i + 1] - edge_start[i]);
 			if (united.parts[i] == UnitedNet::State::RINGS) {
 				UnitedNet own;
 				own.rings.assign(united.rings.begin() + std::ptrdiff_t(ring_start[i]),
@@ -100,24 +151,20 @@ void GroupedUnion::Write(const UnitedNet &united, Parallel &parallel, std::vecto
 					net.push_back(OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0});
 				}
 				no_points.clear();
-				arrangement.ArrangeNet(no_points, rule, serial, true);
+				arrangement.ArrangeNet(no_points, areas, serial, true);
 				rings.Build(net, arrangement.sweep, no_ends, serial);
 			}
-			// What has no area at all is for the caller, who knows the type of EMPTY
-			if (rings.AreasOnly()) {
-				out[i].resize(rings.WkbSize());
-				rings.WriteWkb(1 / groups[i].input->scale, out[i].data(), serial);
-			}
+			take(i, rings, 1 / groups[i].input->scale);
 		}
 	});
 }
 
-std::vector<CountedVector<uint8_t>> GroupedUnion::Run(OverlayDevice &device, Parallel &parallel) {
-	std::vector<CountedVector<uint8_t>> out(groups.size());
+void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, const Take &take) {
 	std::vector<vibe::NetRing> net_rings(ring_count);
 	std::vector<const OverlayChain *> chains(ring_count);
 	size_t count = 0;
 	OverlayNet net;
+	net.rule = rule;
 	for (size_t i = 0; i < groups.size(); i++) {
 		const auto &input = *groups[i].input;
 		auto ring = groups[i].first_ring;
@@ -128,31 +175,66 @@ std::vector<CountedVector<uint8_t>> GroupedUnion::Run(OverlayDevice &device, Par
 			count += chain.count;
 		}
 		net.box.Add(input.boxes[Overlay::LEFT]);
+		net.box.Add(input.boxes[Overlay::RIGHT]);
 	}
 	net.read = [&](size_t ring, Vec2 *out) {
 		auto chain = *chains[ring];
 		groups[net_rings[ring].part].input->ReadPoints(chain, out);
 		chain.points = out;
-		return chain.Weight();
+		PollCall(chain.count);
+		return !rule.IsOfPairs() ? chain.Weight() : chain.side == Overlay::LEFT ? NetRule::LEFT : NetRule::RIGHT;
 	};
 	net.vertex_count = count;
 	net.rings = net_rings.data();
 	net.ring_count = net_rings.size();
 	net.parts = groups.size();
 	UnitedNet united;
-	const bool done = device.Unite(net, parallel, [&](GpuUnion &on_device) {
-		LeaveInvalid(on_device.FindDoubtful(polygon_count), parallel);
+	// Pairs that lie apart have no rings that matter
+	united.parts.assign(groups.size(), UnitedNet::State::RINGS);
+	const bool done = count == 0 || device.Unite(net, parallel, [&](GpuUnion &on_device) {
+		// Parity needs no valid polygons
+		if (!rule.IsOfPairs()) {
+			LeaveInvalid(on_device.FindDoubtful(polygon_count), parallel);
+		}
 		const auto failed = on_device.UniteParts();
 		for (size_t i = 0; i < groups.size(); i++) {
 			groups[i].left = groups[i].left || failed[i];
 		}
+		united.parts.clear();
 		on_device.FinishParts(united);
 	});
 	if (done) {
-		Write(united, parallel, out);
+		Build(united, parallel, take);
 	}
 	groups.clear();
 	ring_count = polygon_count = vertex_count = 0;
+}
+
+std::vector<CountedVector<uint8_t>> GroupedOverlay::Run(OverlayDevice &device, Parallel &parallel) {
+	std::vector<CountedVector<uint8_t>> out(groups.size());
+	Make(device, parallel, [&](size_t group, const OverlayRings &rings, double scale) {
+		auto &wkb = out[group];
+		if (rings.AreasOnly()) {
+			Serial serial;
+			wkb.resize(rings.WkbSize());
+			rings.WriteWkb(scale, wkb.data(), serial);
+		} else {
+			GeometryBatch empty;
+			rings.Write(vibe::FAMILY_POLYGON, scale, empty);
+			wkb.resize(WkbSize(empty, 0));
+			WriteWkb(empty, 0, wkb.data());
+		}
+	});
+	return out;
+}
+
+std::vector<double> GroupedOverlay::Areas(OverlayDevice &device, Parallel &parallel) {
+	std::vector<double> out(groups.size(), std::numeric_limits<double>::quiet_NaN());
+	Make(device, parallel, [&](size_t group, const OverlayRings &rings, double scale) {
+		GeometryBatch batch;
+		rings.Write(vibe::FAMILY_POLYGON, scale, batch);
+		out[group] = Area(batch.View(0));
+	});
 	return out;
 }
 

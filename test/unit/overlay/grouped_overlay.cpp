@@ -6,7 +6,7 @@
 #include "engine/gpu/machine/overlay.hpp"
 #include "engine/overlay/tuning.hpp"
 #include "geometry/error.hpp"
-#include "union_groups.hpp"
+#include "overlay_pairs.hpp"
 
 using namespace overlay_test; // NOLINT: a test
 
@@ -105,7 +105,7 @@ TEST_CASE("many unions at once: what is left to the CPU", "[overlay]") {
 }
 
 TEST_CASE("many unions at once: what is not for it", "[overlay]") {
-	GroupedUnion grouped;
+	GroupedOverlay grouped;
 	const auto add = [&](const Members &members) {
 		const auto slices = Slices(members);
 		return grouped.Add(slices.data(), slices.size());
@@ -134,4 +134,91 @@ TEST_CASE("many unions at once: what is not for it", "[overlay]") {
 	CHECK(add({square, square}));
 	CHECK(grouped.Groups() == 2);
 	CHECK(grouped.Vertices() == 63 * overlay_tuning::LEAST_VERTICES / 64 + 8);
+}
+
+TEST_CASE("many pairs at once are those of the CPU", "[overlay]") {
+	constexpr size_t COUNT = 10000;
+	const auto pairs = Pairs(COUNT);
+	for (auto kind : {NetRule::INTERSECTION, NetRule::UNION, NetRule::DIFFERENCE, NetRule::SYM_DIFFERENCE}) {
+		for (uint32_t areas_only : {0u, 1u}) {
+			HostDevice device;
+			device.backwards = areas_only != 0;
+			const auto compared = RequireSame(pairs, NetRule {kind, areas_only}, device);
+			CAPTURE(int(kind), areas_only, compared.left, compared.empty);
+			// Intersections that have lines or points, and borders that nearly coincide
+			const bool has_lines = kind == NetRule::INTERSECTION && areas_only == 0;
+			CHECK(compared.left < (has_lines ? COUNT * 4 / 10 : COUNT / 100));
+			CHECK((!has_lines || compared.left > COUNT / 10));
+			CHECK((kind == NetRule::UNION || compared.empty > COUNT / 100));
+			CHECK(device.rings > COUNT * 4 / 10);
+			CHECK(device.edges > COUNT / 100);
+		}
+	}
+}
+
+TEST_CASE("many pairs at once: what is left to the CPU", "[overlay]") {
+	const NetRule intersection {NetRule::INTERSECTION, 0}, areas {NetRule::INTERSECTION, 1}, both {NetRule::UNION, 0};
+	const auto square = Polygon({Box(0, 0, 2, 2)}), far = Polygon({Box(9, 9, 10, 10)});
+	const std::vector<Pair> touching {
+	    {square, Polygon({Box(2, 0, 4, 2)})},                             // a line
+	    {square, Polygon({Box(2, 2, 4, 4)})},                             // a point
+	    {square, Polygon({{{1, 2}, {3, 4}, {0, 4}}})},                    // a point within an edge
+	    {square, MultiPolygon({{Box(1, 0, 3, 1)}, {Box(-1, 2, 0, 3)}})},  // an area, and a point beside it
+	    {square, MultiPolygon({{Box(1, 0, 3, 1)}, {Box(-1, 1, 0, 2)}})}}; // an area, and a line beside it
+	const std::vector<Pair> others {{square, square}, {square, far}, {square, Polygon({Box(1, 1, 3, 3)})}};
+	HostDevice device;
+	CHECK(RequireSame(touching, intersection, device).left == 5);
+	CHECK(RequireSame(touching, areas, device).left == 0);
+	CHECK(RequireSame(touching, both, device).left == 0);
+	CHECK(RequireSame(others, intersection, device).left == 0);
+	CHECK(RequireSame({others[1]}, intersection, device).empty == 1);
+	CHECK(RequireSame({}, both, device).left == 0);
+
+	HostDevice fails;
+	fails.fails = true;
+	CHECK(RequireSame(others, both, fails).left == others.size());
+	// No ring of it is sent
+	CHECK(RequireSame({others[1]}, intersection, fails).left == 0);
+	const auto pairs = Pairs(200);
+	HostDevice crowded;
+	crowded.most_entries = 3;
+	const auto left = RequireSame(pairs, both, crowded).left;
+	CHECK((left > 20 && left < 200));
+	// A fan of wedges in one point, too many for a thread to look at
+	std::vector<Rings> fan;
+	for (int i = 0; i < 1100; i++) {
+		fan.push_back({{{0, 0}, {900, i + 0.25}, {900, i + 0.75}}});
+	}
+	HostDevice looks;
+	const auto around = MultiPolygon({{Box(-5, -5, -4, -4)}, {Box(950, 1150, 951, 1151)}});
+	CHECK(RequireSame({{MultiPolygon(fan), around}}, intersection, looks).left == 1);
+	CHECK(RequireSame({{MultiPolygon(fan), around}}, areas, looks).left == 0);
+}
+
+TEST_CASE("many pairs at once: what is not for it", "[overlay]") {
+	GroupedOverlay grouped(NetRule {NetRule::UNION, 0});
+	const auto add = [&](const std::string &left, const std::string &right) {
+		return grouped.AddPair(SliceOf(left), SliceOf(right));
+	};
+	const auto square = Polygon({Box(0, 0, 1, 1)});
+	GeometryBatch batch;
+	batch.BeginRow(GeometryType::POINT, 0);
+	batch.BeginNode(GeometryType::POINT, 0);
+	batch.BeginPart(vibe::FAMILY_POINT);
+	batch.BeginRing();
+	batch.AddVertex(1, 2, 0, 0);
+	batch.EndRow();
+	const auto point = WriteWkb(batch, 0), empty = MultiPolygon({});
+	CHECK(!add(square, point));
+	CHECK(!add(point, square));
+	CHECK(!add(square, empty));
+	CHECK(!add(empty, square));
+	CHECK(!add(square, Polygon({{{0, 0}, {1, std::nan("")}, {1, 1}}})));
+	// Coordinates that only multiples of the least number tell apart
+	CHECK(!add(Polygon({{{0, 0}, {1e-300, 0}, {0, 1e-300}}}), Polygon({{{0, 0}, {1e-300, 0}, {0, 2e-300}}})));
+	CHECK_THROWS_AS(add(square, square.substr(0, 20)), GeometryError);
+	CHECK(grouped.Groups() == 0);
+	CHECK(add(square, square));
+	CHECK(grouped.Groups() == 1);
+	CHECK(grouped.Vertices() == 8);
 }

@@ -1,0 +1,22 @@
+//===----------------------------------------------------------------------===//
+// engine/scalar/overlay_batch.hpp
+//
+// Overlays of two columns of polygons on the GPU, all pairs of a batch in one net (engine/overlay/grouped_overlay.hpp).
+// Promise: the geometries of Overlay, or the areas of them, to the bit. Pairs that the device cannot do are left open.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "engine/gpu/interface/overlay.hpp"
+#include "engine/gpu/interface/scalar.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace vibespatial {
+
+//! GpuEngine::BeginUnion
+using BeginUnion = std::function<std::unique_ptr<GpuUnion>(const OverlayNet &net, Parallel &parallel)>;
+
+std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin);
+
+} // namespace vibespatial
