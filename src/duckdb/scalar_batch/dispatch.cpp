@@ -13,10 +13,17 @@ using vibespatial::Operation;
 using vibespatial::ScalarTask;
 
 Operation OperationOf(const ScalarTask &task) {
-	return task.IsOverlay()                     ? Operation::OVERLAY_PAIRS
-	       : task.kind == ScalarTask::HAUSDORFF ? Operation::SCALAR_HAUSDORFF
-	       : task.IsOfPairs()                   ? Operation::SCALAR_PAIRS
-	                                            : Operation::SCALAR_ROWS;
+	switch (task.kind) {
+	case ScalarTask::OVERLAY:
+	case ScalarTask::OVERLAY_AREA:
+		return Operation::OVERLAY_PAIRS;
+	case ScalarTask::HAUSDORFF:
+		return Operation::SCALAR_HAUSDORFF;
+	case ScalarTask::HULL:
+		return Operation::SCALAR_HULLS;
+	default:
+		return task.IsOfPairs() ? Operation::SCALAR_PAIRS : Operation::SCALAR_ROWS;
+	}
 }
 
 ScalarBatchDispatch::ScalarBatchDispatch(ClientContext &context, const PhysicalScalarBatch &op)

@@ -74,11 +74,9 @@ static bool FindRowTask(const BoundFunctionExpression &function, ScalarTask &tas
 	static constexpr struct {
 		const char *name;
 		ScalarTask::Kind kind;
-	} TASKS[] = {{"area", ScalarTask::AREA},
-	             {"length", ScalarTask::LENGTH},
-	             {"perimeter", ScalarTask::PERIMETER},
-	             {"centroid", ScalarTask::CENTROID},
-	             {"flipcoordinates", ScalarTask::FLIP}};
+	} TASKS[] = {
+	    {"area", ScalarTask::AREA},         {"length", ScalarTask::LENGTH},        {"perimeter", ScalarTask::PERIMETER},
+	    {"centroid", ScalarTask::CENTROID}, {"flipcoordinates", ScalarTask::FLIP}, {"convexhull", ScalarTask::HULL}};
 	if (!SqlFunction::IsOurs(FunctionOf(function)) || ChildrenOf(function)[0]->IsFoldable() ||
 	    ReturnTypeOf(*ChildrenOf(function)[0]).id() != LogicalTypeId::GEOMETRY) {
 		return false;

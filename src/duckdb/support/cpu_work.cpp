@@ -71,6 +71,7 @@ bool HasBatch(const string &name) {
 	                                   "ST_Covers",
 	                                   "ST_Crosses",
 	                                   "ST_Centroid",
+	                                   "ST_ConvexHull",
 	                                   "ST_Difference",
 	                                   "ST_Disjoint",
 	                                   "ST_Distance",

@@ -2,7 +2,7 @@
 
 #include "geometry/error.hpp"
 #include "geometry/wkb_visit.hpp"
-#include "vibe/orient2d.h"
+#include "vibe/hull.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,42 +16,20 @@ constexpr const char *NOT_FINITE = "a coordinate is NaN or infinite";
 class HullBuilder {
 public:
 	HullBuilder(const GeometryBatch &batch_p, size_t row, GeometryBatch &out_p)
-	    : batch(batch_p), view(batch_p.View(row)), out(out_p), vertex_type(batch_p.vertex_type[row] & VERTEX_Z) {
+	    : batch(batch_p), view(batch_p.View(row)), order {view.x, view.y}, out(out_p),
+	      vertex_type(batch_p.vertex_type[row] & VERTEX_Z) {
 	}
 
 	void Run() {
 		Collect();
-		if (points.empty()) {
-			out.BeginRow(GeometryType::GEOMETRYCOLLECTION, VERTEX_XY);
-			out.BeginNode(GeometryType::GEOMETRYCOLLECTION, 0);
-			out.EndRow();
-			return;
-		}
-		if (points.size() == 1) {
-			Emit(GeometryType::POINT, points);
-			return;
-		}
-		if (points.size() == 2 && !dropped) {
-			std::sort(points.begin(), points.end());
-			Emit(GeometryType::LINESTRING, points);
-			return;
-		}
-		// clockwise: up the left side, down the right side
-		AddSide(points.begin(), points.end());
-		if (hull.size() == 2 && Collinear()) {
-			Emit(GeometryType::LINESTRING, hull);
-			return;
-		}
-		const auto top = hull.size() - 1;
-		AddSide(points.rbegin() + 1, points.rend(), top);
-		Emit(GeometryType::POLYGON, hull);
+		hull.resize(points.size() + 1);
+		Poll poll;
+		hull.resize(
+		    vibe::FindHull(order, points.data(), static_cast<uint32_t>(points.size()), !dropped, hull.data(), poll));
+		Emit(static_cast<GeometryType>(vibe::HullType(static_cast<uint32_t>(hull.size()))));
 	}
 
 private:
-	bool Lower(uint32_t a, uint32_t b) const {
-		return view.y[a] < view.y[b] || (view.y[a] == view.y[b] && view.x[a] < view.x[b]);
-	}
-
 	//! The distinct vertices from the lowest up, of equal ones the first, but for some inside the hull. Of a polygon only the
 	//! shell: holes lie inside.
 	void Collect() {
@@ -64,7 +42,7 @@ private:
 				if (!vibe::IsFinite(view.x[i]) || !vibe::IsFinite(view.y[i])) {
 					throw GeometryError(NOT_FINITE);
 				}
-				if (points.empty() || view.Vertex(points.back()) != view.Vertex(i)) {
+				if (points.empty() || !order.AreSame(points.back(), i)) {
 					points.push_back(i);
 				}
 			}
@@ -77,10 +55,8 @@ private:
 	}
 
 	void SortDistinct() {
-		PolledSort(points.begin(), points.end(),
-		           [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b) ? a < b : Lower(a, b); });
-		const auto same = [&](uint32_t a, uint32_t b) { return view.Vertex(a) == view.Vertex(b); };
-		points.erase(std::unique(points.begin(), points.end(), same), points.end());
+		PolledSort(points.begin(), points.end(), order);
+		points.resize(vibe::KeepFirst(order, points.data(), static_cast<uint32_t>(points.size())));
 	}
 
 	//! Leaves out what the hull of a sample has inside or on its edges, and what repeats a corner of it: most of all points,
@@ -93,12 +69,9 @@ private:
 			points.push_back(all[i]);
 		}
 		SortDistinct();
-		AddSide(points.begin(), points.end());
-		left.assign(hull.begin(), hull.end());
-		hull.clear();
-		AddSide(points.rbegin(), points.rend());
-		right.assign(hull.rbegin(), hull.rend());
-		hull.clear();
+		AddSide(points.begin(), points.end(), left);
+		AddSide(points.rbegin(), points.rend(), right);
+		std::reverse(right.begin(), right.end());
 		points.clear();
 		Poll poll;
 		for (const auto i : all) {
@@ -119,7 +92,7 @@ private:
 	}
 	bool IsBeside(const CountedVector<uint32_t> &side, uint32_t i, int inner) {
 		const auto next =
-		    std::lower_bound(side.begin(), side.end(), i, [&](uint32_t a, uint32_t b) { return Lower(a, b); });
+		    std::lower_bound(side.begin(), side.end(), i, [&](uint32_t a, uint32_t b) { return order.IsLower(a, b); });
 		if (next == side.end()) {
 			return false;
 		}
@@ -131,35 +104,29 @@ private:
 		return next != side.begin() && vibe::Orient2d(view.Vertex(*(next - 1)), view.Vertex(*next), p) * inner >= 0;
 	}
 
-	//! Adds points that come in order, keeping only right turns after hull[keep]
+	//! The corners on one side of points that come in order
 	template <class ITERATOR>
-	void AddSide(ITERATOR begin, ITERATOR end, size_t keep = 0) {
-		Poll poll;
+	void AddSide(ITERATOR begin, ITERATOR end, CountedVector<uint32_t> &side) const {
+		side.resize(end - begin);
+		uint32_t size = 0;
 		for (auto it = begin; it != end; ++it) {
-			poll();
-			const auto p = view.Vertex(*it);
-			while (hull.size() > keep + 1 &&
-			       vibe::Orient2d(view.Vertex(hull[hull.size() - 2]), view.Vertex(hull.back()), p) >= 0) {
-				hull.pop_back();
-			}
-			hull.push_back(*it);
+			size = vibe::AddCorner(order, side.data(), size, 1, *it);
 		}
+		side.resize(size);
 	}
 
-	//! No point lies to the right of the line between the ends; the left side has shown that none lies to the left
-	bool Collinear() const {
-		const auto low = view.Vertex(points.front());
-		const auto high = view.Vertex(points.back());
-		return std::all_of(points.begin(), points.end(),
-		                   [&](uint32_t i) { return vibe::Orient2d(low, high, view.Vertex(i)) == 0; });
-	}
-
-	void Emit(GeometryType type, const CountedVector<uint32_t> &vertices) {
+	void Emit(GeometryType type) {
+		if (hull.empty()) {
+			out.BeginRow(type, VERTEX_XY);
+			out.BeginNode(type, 0);
+			out.EndRow();
+			return;
+		}
 		out.BeginRow(type, vertex_type);
 		out.BeginNode(type, 0);
 		out.BeginPart(FamilyOf(type));
 		out.BeginRing();
-		for (auto i : vertices) {
+		for (auto i : hull) {
 			out.AddVertex(view.x[i], view.y[i], vertex_type ? batch.z[i] : 0, 0);
 		}
 		out.EndRow();
@@ -167,6 +134,7 @@ private:
 
 	const GeometryBatch &batch;
 	const vibe::GeometryView view;
+	const vibe::HullOrder order;
 	GeometryBatch &out;
 	const uint8_t vertex_type;
 	CountedVector<uint32_t> points;
@@ -177,39 +145,6 @@ private:
 	bool repeats = false;
 	//! Points are missing that repeat no other
 	bool dropped = false;
-};
-
-//! A box inside the hull of the vertices that it is given: each of its places has one of four vertices in each quadrant
-//! around it, so no line has all of them on one side. Comparisons alone, hence exact.
-class InnerBox {
-public:
-	void Add(const vibe::Vec2 &p) {
-		// The farthest to the lower left, lower right, upper right, upper left. Rounded: any four will do.
-		Update(0, -p.x - p.y, p);
-		Update(1, p.x - p.y, p);
-		Update(2, p.x + p.y, p);
-		Update(3, p.y - p.x, p);
-	}
-	void Finish() {
-		box = vibe::Box {vibe::Max(corner[0].x, corner[3].x), vibe::Max(corner[0].y, corner[1].y),
-		                 vibe::Min(corner[1].x, corner[2].x), vibe::Min(corner[2].y, corner[3].y)};
-	}
-	//! Inside, and not on its border
-	bool Has(const vibe::Vec2 &p) const {
-		return box.min_x < p.x && p.x < box.max_x && box.min_y < p.y && p.y < box.max_y;
-	}
-
-private:
-	void Update(int k, double along, const vibe::Vec2 &p) {
-		if (along >= most[k]) {
-			most[k] = along;
-			corner[k] = p;
-		}
-	}
-
-	double most[4] = {-vibe::Infinity(), -vibe::Infinity(), -vibe::Infinity(), -vibe::Infinity()};
-	vibe::Vec2 corner[4] = {};
-	vibe::Box box = vibe::Box::Empty();
 };
 
 //! Shows the vertices of a geometry, but for those of holes and those that repeat the one before, to a function of their place
@@ -248,7 +183,7 @@ struct OuterVertices {
 } // namespace
 
 void ConvexHull(const uint8_t *wkb, size_t size, GeometryBatch &scratch, GeometryBatch &out) {
-	InnerBox inner;
+	auto inner = vibe::InnerBox::Empty();
 	OuterVertices look([&](const vibe::Vec2 &p, const uint8_t *) {
 		if (!vibe::IsFinite(p.x) || !vibe::IsFinite(p.y)) {
 			throw GeometryError(NOT_FINITE);
@@ -256,7 +191,7 @@ void ConvexHull(const uint8_t *wkb, size_t size, GeometryBatch &scratch, Geometr
 		inner.Add(p);
 	});
 	WalkWkb(wkb, size, look);
-	inner.Finish();
+	const auto box = inner.Finish();
 	scratch.Clear();
 	const bool has_z = (look.vertex_type & VERTEX_Z) != 0;
 	scratch.BeginRow(GeometryType::LINESTRING, has_z ? VERTEX_Z : VERTEX_XY);
@@ -264,7 +199,7 @@ void ConvexHull(const uint8_t *wkb, size_t size, GeometryBatch &scratch, Geometr
 	scratch.BeginPart(vibe::FAMILY_LINE);
 	scratch.BeginRing();
 	OuterVertices take([&](const vibe::Vec2 &p, const uint8_t *coords) {
-		if (!inner.Has(p)) {
+		if (!vibe::InnerBox::Has(box, p)) {
 			scratch.AddVertex(p.x, p.y, has_z ? vibe::LoadDouble(coords + 2 * sizeof(double)) : 0, 0);
 		}
 	});

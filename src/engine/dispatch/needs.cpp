@@ -128,6 +128,8 @@ KernelNames ScalarNeeds(const ScalarTask &task, const SideKinds &left, const Sid
 	case ScalarTask::OVERLAY:
 	case ScalarTask::OVERLAY_AREA:
 		return KernelNeeds(KernelSet::UNION_AGG);
+	case ScalarTask::HULL:
+		return {"wkb_codec", "constructive", "exclusive_scan_i32", "exclusive_scan_i64"};
 	default:
 		break;
 	}

@@ -104,10 +104,13 @@ TEST_CASE("needs: neighbours and functions by the kinds of their geometries", "[
 	for (auto kind : {ScalarTask::RELATE, ScalarTask::WITHIN, ScalarTask::DISTANCE, ScalarTask::HAUSDORFF}) {
 		CHECK(IsPart(needs(kind, ANY, ANY), KernelNeeds(KernelSet::SCALAR_PAIRS)));
 	}
-	for (auto kind : {ScalarTask::AREA, ScalarTask::LENGTH, ScalarTask::CENTROID, ScalarTask::FLIP}) {
+	for (auto kind : {ScalarTask::AREA, ScalarTask::LENGTH, ScalarTask::CENTROID, ScalarTask::FLIP, ScalarTask::HULL}) {
 		CHECK(IsPart(needs(kind, ANY, ANY), KernelNeeds(KernelSet::SCALAR_ROWS)));
 	}
 	CHECK_FALSE(IsPart({"measures"}, needs(ScalarTask::FLIP, ANY, ANY)));
 	CHECK(needs(ScalarTask::OVERLAY, ANY, ANY) == KernelNeeds(Operation::OVERLAY_PAIRS));
 	CHECK(needs(ScalarTask::OVERLAY_AREA, LARGE, SMALL) == KernelNeeds(Operation::OVERLAY_PAIRS));
+	// The exact orientation takes long to compile
+	CHECK(IsPart({"constructive"}, needs(ScalarTask::HULL, ANY, ANY)));
+	CHECK_FALSE(IsPart({"constructive"}, needs(ScalarTask::AREA, ANY, ANY)));
 }

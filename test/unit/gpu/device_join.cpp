@@ -1,5 +1,6 @@
 // Joins, and functions row by row, on the device against the CPU engine. Needs what device.cpp needs. VIBESPATIAL_TEST_PAIRS is how many pairs each
 // predicate is asked about.
+#include "constructive_rows.hpp"
 #include "device_engine.hpp"
 #include "wkb_bytes.hpp"
 
@@ -726,4 +727,23 @@ TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[devic
 	check(ScalarTask::PERIMETER, "perimeter");
 	check(ScalarTask::CENTROID, "centroid");
 	check(ScalarTask::FLIP, "flipped");
+}
+
+TEST_CASE("device: geometries made of the vertices of others are the CPU's, byte by byte", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SCALAR_ROWS), 120).empty());
+	const auto rows = constructive_test::Rows(91, 200000);
+	for (auto kind : {ScalarTask::HULL}) {
+		INFO("kind " << static_cast<int>(kind));
+		ScalarTask task;
+		task.kind = kind;
+		const auto compared = constructive_test::Compare(*engine->NewScalarBatch(task), task, rows);
+		REQUIRE(compared.wrong == 0);
+		REQUIRE(compared.accepted == 0);
+		REQUIRE(compared.same > rows.size() * 8 / 10);
+		REQUIRE(compared.open > rows.size() / 100);
+	}
 }

@@ -16,6 +16,7 @@
 #include "vibe/curve.h"
 #include "vibe/distance.h"
 #include "vibe/hausdorff.h"
+#include "vibe/hull.h"
 #include "vibe/measure.h"
 #include "vibe/nearest.h"
 #include "vibe/net.h"
@@ -33,6 +34,9 @@ namespace bounds_unit {
 }
 namespace calibration_unit {
 #include "kernels/calibration.cu"
+}
+namespace constructive_unit {
+#include "kernels/constructive.cu"
 }
 namespace indexing_unit {
 #include "kernels/indexing.cu"

@@ -30,7 +30,8 @@ struct ScalarTask {
 		LENGTH,
 		PERIMETER,
 		CENTROID,
-		FLIP
+		FLIP,
+		HULL
 	};
 	Kind kind = RELATE;
 	vibe::Predicate predicate = vibe::PREDICATE_INTERSECTS;
@@ -47,7 +48,7 @@ struct ScalarTask {
 		return kind != RELATE && kind != WITHIN && !GivesGeometries();
 	}
 	bool GivesGeometries() const {
-		return kind == OVERLAY || kind == CENTROID || kind == FLIP;
+		return kind == OVERLAY || kind == CENTROID || kind == FLIP || kind == HULL;
 	}
 	//! Function of one geometry, or overlay: whether the device can compute it for this WKB, by its first bytes
 	bool IsForDevice(const uint8_t *wkb, size_t size) const;

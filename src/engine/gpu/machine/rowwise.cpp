@@ -2,7 +2,7 @@
 // row, or WKB again.
 #include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/shapes.hpp"
-#include "vibe/wkb.h"
+#include "vibe/hull.h"
 
 namespace vibespatial {
 
@@ -28,16 +28,15 @@ public:
 		wkb.Upload(input.left->Shapes(), input.first, count);
 		machine->Record(COPIED);
 		const auto view = Decode();
+		unread = nullptr;
 		if (task.kind == ScalarTask::CENTROID) {
 			Centroids(view);
 		} else if (task.kind == ScalarTask::FLIP) {
-			size_t bytes = 0;
-			for (size_t i = input.first; i < input.first + count; i++) {
-				bytes += input.left->Shapes().Rows()[i].size;
-			}
 			auto flipped = view;
 			std::swap(flipped.x, flipped.y);
-			Encode(flipped, bytes);
+			Encode(flipped, WkbBytes(input));
+		} else if (task.kind == ScalarTask::HULL) {
+			Hulls(view, WkbBytes(input));
 		} else {
 			Measure(view);
 		}
@@ -45,12 +44,32 @@ public:
 		machine->Record(READ);
 	}
 
+	const ScalarResult &Finish() override {
+		if (unread) {
+			// How long they are is known by now
+			machine->Use();
+			machine->Await(READ);
+			result.wkb = Read(PINNED_VALUES, unread, static_cast<size_t>(result.wkb_begin[count]));
+			machine->Record(READ);
+			unread = nullptr;
+		}
+		return MachineScalarBatch::Finish();
+	}
+
 private:
+	size_t WkbBytes(const ScalarInput &input) const {
+		size_t bytes = 0;
+		for (size_t i = input.first; i < input.first + count; i++) {
+			bytes += input.left->Shapes().Rows()[i].size;
+		}
+		return bytes;
+	}
+
 	//! The columns, in memory that is enough for any rows of so many bytes, so that nothing waits for the number of vertices
 	vibe::RowsView Decode() {
 		constexpr size_t COLUMNS = 4;
 		const size_t bytes = wkb.Bytes(), nodes = bytes / vibe::WKB_LEAST_MEMBER, rings = bytes / sizeof(uint32_t),
-		             vertices = bytes / sizeof(vibe::Vec2);
+		             vertices = MostVertices();
 		auto *counts = machine->TemporaryZeros<vibe::i32>("rowwise counts", COLUMNS * (count + 1));
 		auto *begins = machine->Temporary<vibe::i32>("rowwise begins", COLUMNS * (count + 1));
 		auto of = [&](vibe::i32 *columns, size_t column) { return columns + column * (count + 1); };
@@ -67,8 +86,9 @@ private:
 		                                machine->Temporary<vibe::u32>("rowwise rings", rings + 1),
 		                                machine->Temporary<double>("rowwise x", vertices),
 		                                machine->Temporary<double>("rowwise y", vertices)};
+		row_vertex = of(begins, 3);
 		machine->Launch("wkb_codec", "wkb_decode", count, wkb.Wkb(), wkb.Rows(), rows, results, of(begins, 0),
-		                of(begins, 1), of(begins, 2), of(begins, 3), columns);
+		                of(begins, 1), of(begins, 2), row_vertex, columns);
 		return vibe::RowsView {reinterpret_cast<const vibe::u32 *>(of(begins, 0)),
 		                       reinterpret_cast<const vibe::u32 *>(of(begins, 1)),
 		                       columns.node_type,
@@ -78,6 +98,10 @@ private:
 		                       columns.ring_start,
 		                       columns.x,
 		                       columns.y};
+	}
+
+	size_t MostVertices() const {
+		return wkb.Bytes() / sizeof(vibe::Vec2);
 	}
 
 	void Measure(const vibe::RowsView &view) {
@@ -120,9 +144,34 @@ private:
 		result.wkb_begin = reinterpret_cast<const int64_t *>(Read(PINNED_BEGINS, begins, count + 1));
 	}
 
+	void Hulls(const vibe::RowsView &view, size_t wkb_bytes) {
+		auto *vertices = machine->Temporary<vibe::u32>("rowwise outer", MostVertices()),
+		     *corners = machine->Temporary<vibe::u32>("rowwise corners", MostVertices() + count),
+		     *corner_counts = machine->Temporary<vibe::u32>("rowwise corner counts", count);
+		auto *sizes = machine->TemporaryZeros<vibe::i64>("rowwise sizes", count + 1),
+		     *begins = machine->Temporary<vibe::i64>("rowwise places", count + 1);
+		auto *bytes = machine->Temporary<vibe::u8>("rowwise wkb out", vibe::MostHullBytes(wkb_bytes, count));
+		machine->Launch("constructive", "hull_corners", count, view, rows, row_vertex, results, vertices, corners,
+		                corner_counts, sizes);
+		machine->Scan(sizes, begins, count + 1);
+		machine->Launch("constructive", "hull_rows", count, view, rows, row_vertex, corners, corner_counts, begins,
+		                bytes);
+		ReadLater(begins, bytes);
+	}
+
+	//! WKB that is shorter than the room for it: Finish() reads it
+	void ReadLater(const vibe::i64 *begins, const vibe::u8 *bytes) {
+		machine->Record(COMPUTED);
+		result.wkb_begin = reinterpret_cast<const int64_t *>(Read(PINNED_BEGINS, begins, count + 1));
+		unread = bytes;
+	}
+
 	MachineShapes wkb;
 	uint32_t rows = 0;
 	vibe::u8 *results = nullptr;
+	//! The first vertex of each row
+	const vibe::i32 *row_vertex = nullptr;
+	const vibe::u8 *unread = nullptr;
 	std::vector<int64_t> point_begins;
 };
 
