@@ -24,6 +24,16 @@ Vec2 Plain(const Vec2 &p) {
 	return Vec2 {p.x + 0.0, p.y + 0.0};
 }
 
+//! Next to coordinates of usual size, products of differences as small as this underflow
+constexpr double TINY = 0x1p-500;
+
+bool IsTiny(double value) {
+	return (std::fabs(value) < TINY) & (value != 0);
+}
+bool IsTiny(const Vec2 &p) {
+	return IsTiny(p.x) | IsTiny(p.y);
+}
+
 void Extend(vibe::Box &box, const Vec2 &p) {
 	box.min_x = std::min(box.min_x, p.x);
 	box.min_y = std::min(box.min_y, p.y);
@@ -271,14 +281,17 @@ struct PolygonReader {
 			return;
 		}
 		double sum = 0;
+		bool is_tiny = false;
 		auto box = vibe::Box::Empty();
 		for (uint32_t i = 0; i < count; i++) {
 			const auto p = LoadVertex(coords + i * stride);
 			// 0, unless a coordinate is infinite or NaN
 			sum += p.x * 0.0 + p.y * 0.0;
+			is_tiny |= IsTiny(p);
 			Extend(box, p);
 		}
-		usable = usable && sum == 0 && LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
+		// Coordinates that have to be rounded are not read where they are
+		usable = usable && sum == 0 && !is_tiny && LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
 		*chain++ = OverlayChain {nullptr, count - 1,       polygon, is_shell ? Kind::SHELL : Kind::HOLE,
 		                         side,    uint8_t(stride), coords,  box};
 	}
@@ -363,6 +376,7 @@ void OverlayInput::Measure(Parallel &parallel) {
 		chains.back().points = vertices.data() + member.start;
 	}
 	scale = 1;
+	grid = 0;
 	vertex_count = 0;
 	boxes[0] = boxes[1] = vibe::Box::Empty();
 	std::mutex lock;
@@ -392,23 +406,31 @@ void OverlayInput::Measure(Parallel &parallel) {
 			                                     std::max(vibe::Abs(box.min_y), vibe::Abs(box.max_y))));
 		}
 	}
-	Scale(largest);
+	Scale(largest,
+	      std::any_of(vertices.begin(), vertices.end(), [](const Vec2 &p) { return IsTiny(p); }) ||
+	          std::any_of(points.begin(), points.end(), [](const OverlayPoint &p) { return IsTiny(p.point); }));
 }
 
-void OverlayInput::Scale(double largest) {
+void OverlayInput::Scale(double largest, bool has_tiny) {
 	// A power of two changes no digit
-	if (largest > 1e70 || (largest < 1e-70 && largest > 0)) {
+	const bool is_scaled = largest > 1e70 || (largest < 1e-70 && largest > 0);
+	if (is_scaled) {
 		int exponent;
 		std::frexp(largest, &exponent);
 		scale = std::ldexp(1.0, std::max(-1000, std::min(1000, -exponent)));
+	}
+	if (is_scaled || has_tiny) {
+		constexpr int LEAST_DOUBLE = -1074;
+		grid = std::max(TINY, std::ldexp(scale, LEAST_DOUBLE));
 		for (auto &p : vertices) {
-			p = Vec2 {p.x * scale, p.y * scale};
+			p = Scaled(p);
 		}
 		for (auto &p : points) {
-			p.point = Vec2 {p.point.x * scale, p.point.y * scale};
+			p.point = Scaled(p.point);
 		}
+		// Rounding turns no order around
 		const auto scaled = [&](const vibe::Box &box) {
-			return vibe::Box {box.min_x * scale, box.min_y * scale, box.max_x * scale, box.max_y * scale};
+			return vibe::Box {Scaled(box.min_x), Scaled(box.min_y), Scaled(box.max_x), Scaled(box.max_y)};
 		};
 		for (auto &box : boxes) {
 			box = scaled(box);
@@ -417,8 +439,10 @@ void OverlayInput::Scale(double largest) {
 			chain.box = scaled(chain.box);
 		}
 	}
-	// Scaling back must not round
-	grid = largest > 0 && largest < 1e-290 ? std::ldexp(scale, -1074) : 0;
+}
+
+double OverlayInput::Scaled(double value) const {
+	return std::nearbyint(value * scale / grid) * grid + 0.0;
 }
 
 void OverlayInput::SortPoints() {

@@ -58,10 +58,9 @@ public:
 		}
 		const auto *at = chain.wkb;
 		const size_t stride = chain.stride;
-		const double factor = scale;
 		for (size_t i = 0; i < count; i++, at += stride) {
 			const auto p = LoadVertex(at);
-			visit(vibe::Vec2 {p.x * factor, p.y * factor});
+			visit(grid == 0 ? p : Scaled(p));
 		}
 	}
 	void ReadPoints(const OverlayChain &chain, vibe::Vec2 *out) const {
@@ -85,9 +84,10 @@ public:
 	//! The ends of all lines, sorted
 	CountedVector<vibe::Vec2> line_ends;
 	vibe::Box boxes[2];
-	//! All coordinates are multiplied by this power of two, so that no product of four of them over- or underflows
+	//! All coordinates are multiplied by this power of two, so that no product of four of them overflows
 	double scale = 1;
-	//! All coordinates are multiples of this, which the result must be, too; 0: no such restriction
+	//! All coordinates are rounded to multiples of this, which the result must be, too: then no product of two differences underflows, and scaling
+	//! back rounds nothing. 0: no such restriction.
 	double grid = 0;
 
 private:
@@ -109,7 +109,11 @@ private:
 	void EndLine(size_t start, Side side);
 	void EndPoint(size_t start, Side side);
 	void Measure(Parallel &parallel);
-	void Scale(double largest);
+	void Scale(double largest, bool has_tiny);
+	double Scaled(double value) const;
+	vibe::Vec2 Scaled(const vibe::Vec2 &p) const {
+		return vibe::Vec2 {Scaled(p.x), Scaled(p.y)};
+	}
 	void SortPoints();
 
 	PagesVector<vibe::Vec2> vertices;

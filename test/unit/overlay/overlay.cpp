@@ -352,6 +352,31 @@ TEST_CASE("Random unions", "[overlay]") {
 	}
 }
 
+TEST_CASE("Rings whose coordinates are of any size", "[overlay]") {
+	std::mt19937_64 random(21);
+	Serial serial;
+	for (int round = 0; round < 2000; round++) {
+		CAPTURE(round);
+		// One size, or sizes from the least numbers to the largest, of which some share most digits
+		const int least = round % 2 ? -1074 : int(random() % 2000) - 1060, most = round % 2 ? 1000 : least + 80;
+		const auto coordinate = [&]() {
+			const auto digits = random() % 3 == 0 ? 1.0 : double(1 + random() % 1000) / 7;
+			const int exponent = std::min(1000, least + int(random() % (1 + most - least) / 16 * 16));
+			return random() % 8 == 0 ? 0.0 : std::ldexp(random() % 2 ? digits : -digits, exponent);
+		};
+		std::vector<Ring> rings(2);
+		for (auto &ring : rings) {
+			for (auto i = 3 + random() % 6; i > 0; i--) {
+				const auto x = coordinate();
+				ring.push_back(Vec2 {x, coordinate()});
+			}
+		}
+		const auto one = UnionOf(rings, random, serial), other = UnionOf(rings, random, serial);
+		REQUIRE(IsValid(one, 0));
+		REQUIRE(WriteWkb(one, 0) == WriteWkb(other, 0));
+	}
+}
+
 TEST_CASE("A union in parts is a union", "[overlay]") {
 	// Enough vertices for parts; overlapping stars, and tiles of a coverage whose borders vanish
 	std::mt19937_64 random(3);
