@@ -21,7 +21,10 @@ TABLES = [
     "'GEOMETRYCOLLECTION (POINT (1 2), LINESTRING (0 0, 3 4))', 'GEOMETRYCOLLECTION EMPTY', NULL]) AS wkt)"]
 NAMES = ["provinces", "pieces", "cities", "lines", "nearby", "odd"]
 #: Function -> its operation, and calls of it
-CALLS = {"ST_ConvexHull": ("scalar_hulls", ["ST_ConvexHull(g)"])}
+CALLS = {"ST_ConvexHull": ("scalar_hulls", ["ST_ConvexHull(g)"]),
+         "ST_Simplify": ("scalar_simplify", ["ST_Simplify(g, 0.2)", "ST_Simplify(g, 0)", "ST_Simplify(g, 'infinity')", "ST_Simplify(g, NULL)",
+                                             "ST_Simplify(g, CASE WHEN id % 5 > 0 THEN id % 5 / 10 END)", "vibe_simplify(g, id % 3)",
+                                             "ST_Simplify(ST_ConvexHull(g), 0.5)"])}
 
 
 def event(operation):
@@ -114,3 +117,13 @@ def test_errors_are_those_of_the_function(process, fake, function):  # noqa: F81
                             VIBESPATIAL_GPU_FOLDER=str(fake))
     cpu, gpu = results[2:4], results[5:]
     assert cpu == gpu and cpu[0].startswith("InvalidInput") and isinstance(cpu[1], list)
+
+
+@pytest.mark.parametrize("tolerance, error", [("-1", "must be non-negative"), ("'nan'", "must not be NaN"), ("CASE WHEN id = 77 THEN -1 ELSE 1 END", "must be")])
+def test_no_tolerance(process, fake, tolerance, error):  # noqa: F811
+    """The error of the CPU, constant or in one row"""
+    query = f"SELECT count(ST_Simplify(g, {tolerance})) FROM provinces"
+    load, results = process(*TABLES, "SET vibe_execution_mode = 'cpu'", query, "SET vibe_execution_mode = 'gpu'", query,
+                            VIBESPATIAL_GPU_FOLDER=str(fake))
+    cpu, _, gpu = results[-3:]
+    assert cpu == gpu and error in cpu

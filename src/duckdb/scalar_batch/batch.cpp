@@ -5,6 +5,8 @@
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/support/wkb_output.hpp"
 
+#include <optional>
+
 namespace duckdb {
 
 using vibespatial::JoinRow;
@@ -62,7 +64,7 @@ void ScalarBatch::Add(DataChunk &input) {
 		if (op.tasks[i].IsOfPairs()) {
 			AddPairs(i, arguments, first);
 		} else {
-			AddRows(i, arguments.data[first], arguments.size());
+			AddRows(i, arguments, first);
 		}
 		first += ChildrenOf(op.calls[i]->Cast<BoundFunctionExpression>()).size();
 	}
@@ -99,6 +101,22 @@ struct GeometryArgument {
 	const string_t *geometries;
 };
 
+//! A number for each row of a chunk
+struct NumberArgument {
+	NumberArgument(Vector &vector, idx_t size) {
+		vector.ToUnifiedFormat(size, format);
+		numbers = UnifiedVectorFormat::GetData<double>(format);
+	}
+	//! Null for NULL
+	const double *operator[](idx_t row) const {
+		auto at = format.sel->get_index(row);
+		return format.validity.RowIsValid(at) ? numbers + at : nullptr;
+	}
+
+	UnifiedVectorFormat format;
+	const double *numbers;
+};
+
 void ScalarBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
 	auto &column = *columns[number];
 	auto &children = ChildrenOf(op.calls[number]->Cast<BoundFunctionExpression>());
@@ -109,22 +127,24 @@ void ScalarBatch::AddPairs(idx_t number, DataChunk &arguments, idx_t first) {
 	if (count == 0 && IsConstantGeometry(*children[1])) {
 		column.SetConstant(false, right[0]);
 	}
-	UnifiedVectorFormat limit;
-	const double *limits = nullptr;
+	std::optional<NumberArgument> limits;
 	if (column.task.kind == ScalarTask::WITHIN) {
-		arguments.data[first + 2].ToUnifiedFormat(arguments.size(), limit);
-		limits = UnifiedVectorFormat::GetData<double>(limit);
+		limits.emplace(arguments.data[first + 2], arguments.size());
 	}
 	for (idx_t i = 0; i < arguments.size(); i++) {
-		auto at = limits ? limit.sel->get_index(i) : 0;
-		column.AddPair(left[i], right[i], limits && limit.validity.RowIsValid(at) ? limits + at : nullptr);
+		column.AddPair(left[i], right[i], limits ? (*limits)[i] : nullptr);
 	}
 }
 
-void ScalarBatch::AddRows(idx_t number, Vector &argument, idx_t size) {
-	GeometryArgument geometries(argument, size);
-	for (idx_t i = 0; i < size; i++) {
-		columns[number]->AddRow(geometries[i]);
+void ScalarBatch::AddRows(idx_t number, DataChunk &arguments, idx_t first) {
+	auto &column = *columns[number];
+	GeometryArgument geometries(arguments.data[first], arguments.size());
+	std::optional<NumberArgument> tolerances;
+	if (column.task.kind == ScalarTask::SIMPLIFY) {
+		tolerances.emplace(arguments.data[first + 1], arguments.size());
+	}
+	for (idx_t i = 0; i < arguments.size(); i++) {
+		column.AddRow(geometries[i], tolerances ? (*tolerances)[i] : nullptr);
 	}
 }
 

@@ -35,7 +35,7 @@ private:
 	//! Reserves the memory of the batch with DuckDB; without room for more the batch is full
 	void CountMemory();
 	void AddPairs(idx_t number, DataChunk &arguments, idx_t first);
-	void AddRows(idx_t number, Vector &geometries, idx_t size);
+	void AddRows(idx_t number, DataChunk &arguments, idx_t first);
 	//! `some` is in ascending order
 	void RunOnCpu(idx_t number, const std::vector<uint32_t> &some);
 

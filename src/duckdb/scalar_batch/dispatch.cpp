@@ -21,6 +21,8 @@ Operation OperationOf(const ScalarTask &task) {
 		return Operation::SCALAR_HAUSDORFF;
 	case ScalarTask::HULL:
 		return Operation::SCALAR_HULLS;
+	case ScalarTask::SIMPLIFY:
+		return Operation::SCALAR_SIMPLIFY;
 	default:
 		return task.IsOfPairs() ? Operation::SCALAR_PAIRS : Operation::SCALAR_ROWS;
 	}

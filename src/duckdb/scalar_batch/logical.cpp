@@ -69,21 +69,27 @@ bool IsConstantGeometry(const Expression &argument) {
 	       !ValueOf(argument.Cast<BoundConstantExpression>()).IsNull();
 }
 
-//! A call of a function of one geometry
+//! A call of a function of one geometry, and of a number where it takes one
 static bool FindRowTask(const BoundFunctionExpression &function, ScalarTask &task) {
 	static constexpr struct {
 		const char *name;
 		ScalarTask::Kind kind;
-	} TASKS[] = {
-	    {"area", ScalarTask::AREA},         {"length", ScalarTask::LENGTH},        {"perimeter", ScalarTask::PERIMETER},
-	    {"centroid", ScalarTask::CENTROID}, {"flipcoordinates", ScalarTask::FLIP}, {"convexhull", ScalarTask::HULL}};
-	if (!SqlFunction::IsOurs(FunctionOf(function)) || ChildrenOf(function)[0]->IsFoldable() ||
-	    ReturnTypeOf(*ChildrenOf(function)[0]).id() != LogicalTypeId::GEOMETRY) {
+		idx_t arguments;
+	} TASKS[] = {{"area", ScalarTask::AREA, 1},
+	             {"length", ScalarTask::LENGTH, 1},
+	             {"perimeter", ScalarTask::PERIMETER, 1},
+	             {"centroid", ScalarTask::CENTROID, 1},
+	             {"flipcoordinates", ScalarTask::FLIP, 1},
+	             {"convexhull", ScalarTask::HULL, 1},
+	             {"simplify", ScalarTask::SIMPLIFY, 2}};
+	auto &arguments = ChildrenOf(function);
+	if (!SqlFunction::IsOurs(FunctionOf(function)) || arguments[0]->IsFoldable() ||
+	    ReturnTypeOf(*arguments[0]).id() != LogicalTypeId::GEOMETRY) {
 		return false;
 	}
 	auto name = SpatialFunctionName(FunctionName(function));
 	for (auto &known : TASKS) {
-		if (name == known.name) {
+		if (name == known.name && arguments.size() == known.arguments) {
 			task.kind = known.kind;
 			return true;
 		}
@@ -141,8 +147,8 @@ bool FindScalarTask(const Expression &call, ScalarTask &task) {
 	}
 	auto &function = call.Cast<BoundFunctionExpression>();
 	auto count = ChildrenOf(function).size();
-	if (count == 1) {
-		return FindRowTask(function, task);
+	if (count > 0 && FindRowTask(function, task)) {
+		return true;
 	}
 	if (count < 2 || count > 3 || !HasColumn(function)) {
 		return false;

@@ -48,9 +48,9 @@ public:
 private:
 	//! One operator does one operation. Overlays come first, so that others are computed of their results. Pairs take the calls of rows in
 	//! their arguments with them. Rows come last, so that measures of what another operation makes have an operator of their own above it.
-	static constexpr Operation OPERATIONS[] = {Operation::OVERLAY_PAIRS, Operation::SCALAR_PAIRS,
+	static constexpr Operation OPERATIONS[] = {Operation::OVERLAY_PAIRS,    Operation::SCALAR_PAIRS,
 	                                           Operation::SCALAR_HAUSDORFF, Operation::SCALAR_HULLS,
-	                                           Operation::SCALAR_ROWS};
+	                                           Operation::SCALAR_SIMPLIFY,  Operation::SCALAR_ROWS};
 
 	//! The calls in an expression that are computed for every row: none in the branches of CASE, COALESCE or TRY
 	static void FindCalls(unique_ptr<Expression> &expr, Operation operation,

@@ -84,6 +84,7 @@ bool HasBatch(const string &name) {
 	                                   "ST_Length",
 	                                   "ST_Overlaps",
 	                                   "ST_Perimeter",
+	                                   "ST_Simplify",
 	                                   "ST_SymDifference",
 	                                   "ST_Touches",
 	                                   "ST_Union",

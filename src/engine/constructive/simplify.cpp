@@ -2,26 +2,11 @@
 
 #include "geometry/checks.hpp"
 #include "geometry/error.hpp"
-#include "vibe/measure.h"
+#include "vibe/simplify.h"
 
 namespace vibespatial {
 
 namespace {
-
-double DistanceToSegment(const vibe::Vec2 &p, const vibe::Vec2 &a, const vibe::Vec2 &b) {
-	const double abx = b.x - a.x, aby = b.y - a.y;
-	const double apx = p.x - a.x, apy = p.y - a.y;
-	const double along = apx * abx + apy * aby;
-	const double square = abx * abx + aby * aby;
-	// written so that a segment without length falls to its first end
-	if (!(along > 0)) {
-		return vibe::SegmentLength(a.x, a.y, p.x, p.y);
-	}
-	if (along >= square) {
-		return vibe::SegmentLength(b.x, b.y, p.x, p.y);
-	}
-	return vibe::Abs(apx * aby - apy * abx) / square * vibe::Sqrt(square);
-}
 
 class Simplifier {
 public:
@@ -55,69 +40,19 @@ private:
 
 	//! Fills `kept` with the vertices that stay and adds a ring for them
 	void SimplifyPart(uint32_t part) {
-		const auto family = view.part_family[part];
+		const bool is_area = view.part_family[part] == vibe::FAMILY_POLYGON;
 		for (auto ring = view.part_ring[part]; ring < view.part_ring[part + 1]; ring++) {
 			const auto begin = view.ring_start[ring];
 			const auto end = view.ring_start[ring + 1];
 			const auto first = kept.size();
-			if (begin < end) {
-				Reduce(begin, end - 1);
-				if (family == vibe::FAMILY_POLYGON) {
-					DropRingStart(first);
-				}
+			kept.resize(first + end - begin);
+			const auto count = vibe::SimplifyRing(view, begin, end, is_area, tolerance, kept.data() + first, poll);
+			kept.resize(first + count);
+			if (count > 0) {
+				rings.push_back(Ring {first, kept.size()});
+			} else if (ring == view.part_ring[part]) {
+				return;
 			}
-			const bool gone = kept.size() - first < (family == vibe::FAMILY_POLYGON ? 4 : 1);
-			if (gone) {
-				kept.resize(first);
-				if (ring == view.part_ring[part]) {
-					return;
-				}
-				continue;
-			}
-			rings.push_back(Ring {first, kept.size()});
-		}
-	}
-
-	//! Keeps both ends, and between them the farthest vertex beyond the tolerance, again and again
-	void Reduce(uint32_t first, uint32_t last) {
-		kept.push_back(first);
-		if (first == last) {
-			return;
-		}
-		sections.assign(1, last);
-		auto begin = first;
-		while (!sections.empty()) {
-			const auto end = sections.back();
-			const auto a = view.Vertex(begin), b = view.Vertex(end);
-			double farthest = -1;
-			auto split = begin;
-			for (auto i = begin + 1; i < end; i++) {
-				poll();
-				const auto distance = DistanceToSegment(view.Vertex(i), a, b);
-				if (distance > farthest) {
-					farthest = distance;
-					split = i;
-				}
-			}
-			if (farthest > tolerance) {
-				sections.push_back(split);
-				continue;
-			}
-			kept.push_back(end);
-			begin = end;
-			sections.pop_back();
-		}
-	}
-
-	void DropRingStart(size_t first) {
-		if (kept.size() - first < 4) {
-			return;
-		}
-		const auto next = kept[first + 1];
-		const auto previous = kept[kept.size() - 2];
-		if (DistanceToSegment(view.Vertex(kept[first]), view.Vertex(previous), view.Vertex(next)) <= tolerance) {
-			kept.erase(kept.begin() + first);
-			kept.back() = kept[first];
 		}
 	}
 
@@ -195,7 +130,6 @@ private:
 	CountedVector<uint32_t> kept;
 	CountedVector<Ring> rings;
 	CountedVector<size_t> part_rings {0};
-	CountedVector<uint32_t> sections;
 	// by node of the row: rings or members left, the node after it, its first part
 	CountedVector<uint32_t> left;
 	CountedVector<uint32_t> next_node;

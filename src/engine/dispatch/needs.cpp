@@ -129,6 +129,7 @@ KernelNames ScalarNeeds(const ScalarTask &task, const SideKinds &left, const Sid
 	case ScalarTask::OVERLAY_AREA:
 		return KernelNeeds(KernelSet::UNION_AGG);
 	case ScalarTask::HULL:
+	case ScalarTask::SIMPLIFY:
 		return {"wkb_codec", "constructive", "exclusive_scan_i32", "exclusive_scan_i64"};
 	default:
 		break;

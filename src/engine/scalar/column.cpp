@@ -100,18 +100,24 @@ void ScalarColumn::AddPair(const JoinRow &left_row, const JoinRow &right_row, co
 	is_null.push_back(null);
 }
 
-void ScalarColumn::AddRow(const JoinRow &row) {
+void ScalarColumn::AddRow(const JoinRow &row, const double *tolerance) {
 	Prepare();
-	const bool known = row.data && task.IsForDevice(row.data, row.size);
+	const bool has_tolerance = task.kind == ScalarTask::SIMPLIFY;
+	const bool null = !row.data || (has_tolerance && !tolerance);
+	const bool known =
+	    !null && task.IsForDevice(row.data, row.size) && (!has_tolerance || *tolerance >= 0); // the CPU refuses others
 	if (known) {
 		left.AddWkb(row.data, row.size);
 	} else {
 		left.AddNothing();
 	}
-	if (row.data && !known) {
+	if (has_tolerance) {
+		limits.push_back(known ? *tolerance : 0);
+	}
+	if (!null && !known) {
 		unread.push_back(static_cast<uint32_t>(Count()));
 	}
-	is_null.push_back(!row.data);
+	is_null.push_back(null);
 }
 
 bool ScalarColumn::AddGeometry(ScalarSide &side, const JoinRow &row) {
@@ -140,8 +146,7 @@ bool ScalarColumn::AddGeometry(ScalarSide &side, const JoinRow &row) {
 			side.AddShape(shape.View());
 			return true;
 		}
-	} catch (const GeometryError &) {
-		// the CPU reports it
+	} catch (const GeometryError &) { // NOLINT: the CPU reports it
 	}
 	side.AddNothing();
 	return false;
@@ -201,8 +206,7 @@ void ScalarColumn::Launch() {
 		Need();
 		Start(0, Count());
 		launched = true;
-	} catch (const GpuMemoryError &) {
-		// Finish() tries again with fewer rows
+	} catch (const GpuMemoryError &) { // NOLINT: Finish() tries again with fewer rows
 	} catch (const GpuError &error) {
 		host.DeviceFailed(error);
 	}
@@ -277,17 +281,17 @@ void ScalarColumn::Use(const ScalarResult &result, size_t first, size_t count) {
 		if (is_null[row]) {
 			continue;
 		}
-		if (was_unread || result.results[i] == vibe::PAIR_OPEN) {
+		// The bits of a NaN are those of the CPU, but the distance of an EMPTY one is 0
+		const bool is_nan = !numbers.empty() && result.numbers[i] != result.numbers[i];
+		if (was_unread || result.results[i] == vibe::PAIR_OPEN || (is_nan && !is_distance)) {
 			left_rows.push_back(static_cast<uint32_t>(row));
 		} else if (!answers.empty()) {
 			answers[row] = result.results[i] == vibe::PAIR_TRUE;
 		} else if (!wkb_rows.empty()) {
 			SetGeometry(row, result.wkb + result.wkb_begin[i],
 			            static_cast<size_t>(result.wkb_begin[i + 1] - result.wkb_begin[i]));
-		} else if (result.numbers[i] == result.numbers[i]) {
+		} else if (!is_nan) {
 			numbers[row] = result.numbers[i];
-		} else if (!is_distance) {                           // the distance of an EMPTY one is 0
-			left_rows.push_back(static_cast<uint32_t>(row)); // the bits of a NaN are those of the CPU
 		}
 	}
 	host.DeviceFinished(count, left_rows.size() - left_before, begun, result.times);

@@ -53,7 +53,8 @@ public:
 	//! A row. Geometries without data, and a limit that is not there, make it NULL; a constant side is not looked at. Rows that the
 	//! device cannot read are for the CPU, which also reports what is wrong with them.
 	void AddPair(const JoinRow &left, const JoinRow &right, const double *limit);
-	void AddRow(const JoinRow &wkb);
+	//! SIMPLIFY: one without a tolerance is NULL
+	void AddRow(const JoinRow &wkb, const double *tolerance = nullptr);
 
 	size_t Count() const {
 		return is_null.size();

@@ -104,7 +104,8 @@ TEST_CASE("needs: neighbours and functions by the kinds of their geometries", "[
 	for (auto kind : {ScalarTask::RELATE, ScalarTask::WITHIN, ScalarTask::DISTANCE, ScalarTask::HAUSDORFF}) {
 		CHECK(IsPart(needs(kind, ANY, ANY), KernelNeeds(KernelSet::SCALAR_PAIRS)));
 	}
-	for (auto kind : {ScalarTask::AREA, ScalarTask::LENGTH, ScalarTask::CENTROID, ScalarTask::FLIP, ScalarTask::HULL}) {
+	for (auto kind : {ScalarTask::AREA, ScalarTask::LENGTH, ScalarTask::CENTROID, ScalarTask::FLIP, ScalarTask::HULL,
+	                  ScalarTask::SIMPLIFY}) {
 		CHECK(IsPart(needs(kind, ANY, ANY), KernelNeeds(KernelSet::SCALAR_ROWS)));
 	}
 	CHECK_FALSE(IsPart({"measures"}, needs(ScalarTask::FLIP, ANY, ANY)));

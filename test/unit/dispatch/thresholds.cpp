@@ -44,6 +44,7 @@ TEST_CASE("The figures of the reference machine give its thresholds", "[threshol
 	                                                   {Operation::OVERLAY_PAIRS, 100000},
 	                                                   {Operation::SCALAR_ROWS, OperationInfo::NEVER},
 	                                                   {Operation::SCALAR_HULLS, OperationInfo::NEVER},
+	                                                   {Operation::SCALAR_SIMPLIFY, OperationInfo::NEVER},
 	                                                   {Operation::RELATE, OperationInfo::NO_GPU}};
 	for (auto &entry : measured) {
 		CHECK(there.Rows(entry.first) == entry.second);

@@ -736,13 +736,14 @@ TEST_CASE("device: geometries made of the vertices of others are the CPU's, byte
 	}
 	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SCALAR_ROWS), 120).empty());
 	const auto rows = constructive_test::Rows(91, 200000);
-	for (auto kind : {ScalarTask::HULL}) {
+	for (auto kind : {ScalarTask::HULL, ScalarTask::SIMPLIFY}) {
 		INFO("kind " << static_cast<int>(kind));
 		ScalarTask task;
 		task.kind = kind;
 		const auto compared = constructive_test::Compare(*engine->NewScalarBatch(task), task, rows);
 		REQUIRE(compared.wrong == 0);
 		REQUIRE(compared.accepted == 0);
+		REQUIRE(compared.sound == 0);
 		REQUIRE(compared.same > rows.size() * 8 / 10);
 		REQUIRE(compared.open > rows.size() / 100);
 	}

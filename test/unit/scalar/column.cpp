@@ -360,3 +360,34 @@ TEST_CASE("scalar column: overlays of polygons, and pairs that are left to the C
 		}
 	}
 }
+
+TEST_CASE("scalar column: a row without a tolerance is NULL, and one that is none is for the CPU", "[scalar]") {
+	const auto line = Wkb().Header(GeometryType::LINESTRING).Count(3).Doubles({0, 0, 1, 0.5, 2, 0}).bytes;
+	const auto short_line = Wkb().Header(GeometryType::LINESTRING).Count(2).Doubles({0, 0, 2, 0}).bytes;
+	ScalarTask task;
+	task.kind = ScalarTask::SIMPLIFY;
+	Host host(Fault::NONE);
+	ScalarColumn column(host, task, false, false);
+	const double tolerances[] = {0, 1, -1, wkb_test::NaN, wkb_test::INF, -0.0};
+	// A batch that is used again is as new
+	for (int round = 0; round < 2; round++) {
+		column.Clear();
+		for (auto &tolerance : tolerances) {
+			column.AddRow(RowOf(line), &tolerance);
+		}
+		column.AddRow(RowOf(line), nullptr);
+		column.AddRow(RowOf(std::string()), tolerances);
+		column.Launch();
+		CHECK(column.Finish() == std::vector<uint32_t> {2, 3});
+		for (size_t row = 0; row < column.Count(); row++) {
+			INFO(row);
+			CHECK(column.IsNull(row) == (row > 5));
+		}
+		for (const size_t row : {0, 1, 4, 5}) {
+			INFO(row);
+			const auto found = column.Geometry(row);
+			CHECK(std::string(reinterpret_cast<const char *>(found.data), found.size) ==
+			      (row == 1 || row == 4 ? short_line : line));
+		}
+	}
+}

@@ -8,6 +8,7 @@
 #include "wkb_bytes.hpp"
 
 #include "engine/constructive/hull.hpp"
+#include "engine/constructive/simplify.hpp"
 #include "engine/gpu/interface/scalar.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -170,14 +171,22 @@ inline std::vector<std::string> Rows(unsigned seed, size_t count) {
 	return rows;
 }
 
+//! None, small and large ones, and one that leaves nothing
+inline double Tolerance(size_t row) {
+	const double tolerances[] = {0, 0.01, 0.3, 2, 50, 1e-301, 1e305, wkb_test::INF};
+	return tolerances[row % 8];
+}
+
 //! What the CPU makes of a row; false where it refuses it
-inline bool MakeOnCpu(const ScalarTask &task, const std::string &row, std::string &made) {
+inline bool MakeOnCpu(const ScalarTask &task, const std::string &row, double tolerance, std::string &made) {
 	GeometryBatch scratch, out;
 	try {
-		if (task.kind != ScalarTask::HULL) {
-			return false;
+		if (task.kind == ScalarTask::HULL) {
+			ConvexHull(wkb_test::Data(row), row.size(), scratch, out);
+		} else {
+			ReadWkb(wkb_test::Data(row), row.size(), scratch);
+			Simplify(scratch, 0, tolerance, out);
 		}
-		ConvexHull(wkb_test::Data(row), row.size(), scratch, out);
 	} catch (const GeometryError &) {
 		return false;
 	}
@@ -188,8 +197,9 @@ inline bool MakeOnCpu(const ScalarTask &task, const std::string &row, std::strin
 struct Compared {
 	//! The CPU's bytes, other bytes
 	size_t same = 0, wrong = 0;
-	//! Left to the CPU before and after the device has seen them; refused by the CPU, and not left to it
-	size_t not_asked = 0, open = 0, accepted = 0;
+	//! Left to the CPU before and after the device has seen them; of the latter, those that the CPU does not refuse; refused by the CPU and
+	//! not left to it
+	size_t not_asked = 0, open = 0, sound = 0, accepted = 0;
 	//! Results by type, and those of other bytes than their row
 	size_t types[8] = {}, changed = 0;
 };
@@ -199,7 +209,9 @@ inline Compared Compare(GpuScalarBatch &batch, const ScalarTask &task, const std
 	side.Clear([&](size_t block) { return batch.Block(true, block); });
 	side.BeginShapes();
 	std::vector<bool> asked;
+	std::vector<double> tolerances;
 	for (auto &row : rows) {
+		tolerances.push_back(Tolerance(tolerances.size()));
 		asked.push_back(task.IsForDevice(wkb_test::Data(row), row.size()));
 		if (asked.back()) {
 			side.AddWkb(wkb_test::Data(row), row.size());
@@ -215,6 +227,7 @@ inline Compared Compare(GpuScalarBatch &batch, const ScalarTask &task, const std
 		input.first = first;
 		input.count = std::min(piece, rows.size() - first);
 		input.left = &side;
+		input.limits = task.kind == ScalarTask::SIMPLIFY ? tolerances.data() : nullptr;
 		batch.Begin(input);
 		auto &result = batch.Finish();
 		for (size_t i = 0; i < input.count; i++) {
@@ -226,11 +239,12 @@ inline Compared Compare(GpuScalarBatch &batch, const ScalarTask &task, const std
 			}
 			const std::string found(result.wkb + result.wkb_begin[i], result.wkb + result.wkb_begin[i + 1]);
 			const bool is_open = result.results[i] == vibe::PAIR_OPEN;
-			if (!MakeOnCpu(task, row, expected)) {
+			if (!MakeOnCpu(task, row, tolerances[first + i], expected)) {
 				compared.accepted += !is_open;
 				compared.open++;
 			} else if (is_open) {
 				compared.open++;
+				compared.sound++;
 			} else if (found != expected) {
 				compared.wrong++;
 			} else {

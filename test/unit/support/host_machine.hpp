@@ -56,6 +56,8 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(calibration, edge_sides),
 	    VIBE_KERNEL(constructive, hull_corners),
 	    VIBE_KERNEL(constructive, hull_rows),
+	    VIBE_KERNEL(constructive, simplified_rows),
+	    VIBE_KERNEL(constructive, simplify_rings),
 	    VIBE_KERNEL(indexing, pack_leaves),
 	    VIBE_KERNEL(indexing, pack_level),
 	    VIBE_KERNEL(hilbert_codes, curve_codes),

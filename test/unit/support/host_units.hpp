@@ -26,6 +26,7 @@
 #include "vibe/points.h"
 #include "vibe/rough.h"
 #include "vibe/shape_build.h"
+#include "vibe/simplify.h"
 #include "vibe/thread.h"
 #include "vibe/wkb.h"
 

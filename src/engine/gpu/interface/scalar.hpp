@@ -31,7 +31,8 @@ struct ScalarTask {
 		PERIMETER,
 		CENTROID,
 		FLIP,
-		HULL
+		HULL,
+		SIMPLIFY
 	};
 	Kind kind = RELATE;
 	vibe::Predicate predicate = vibe::PREDICATE_INTERSECTS;
@@ -48,7 +49,7 @@ struct ScalarTask {
 		return kind != RELATE && kind != WITHIN && !GivesGeometries();
 	}
 	bool GivesGeometries() const {
-		return kind == OVERLAY || kind == CENTROID || kind == FLIP || kind == HULL;
+		return kind == OVERLAY || kind == CENTROID || kind == FLIP || kind == HULL || kind == SIMPLIFY;
 	}
 	//! Function of one geometry, or overlay: whether the device can compute it for this WKB, by its first bytes
 	bool IsForDevice(const uint8_t *wkb, size_t size) const;
@@ -105,7 +106,7 @@ struct ScalarInput {
 	//! One geometry for all rows
 	bool left_is_constant = false;
 	bool right_is_constant = false;
-	//! WITHIN: the limit of each row
+	//! WITHIN: the limit of each row; SIMPLIFY: its tolerance, not negative
 	const double *limits = nullptr;
 };
 

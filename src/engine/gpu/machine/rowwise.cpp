@@ -3,6 +3,7 @@
 #include "engine/gpu/machine/scalar.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 #include "vibe/hull.h"
+#include "vibe/simplify.h"
 
 namespace vibespatial {
 
@@ -26,6 +27,10 @@ public:
 		Start(input);
 		rows = static_cast<uint32_t>(count);
 		wkb.Upload(input.left->Shapes(), input.first, count);
+		auto *tolerances = machine->Temporary<double>("rowwise tolerances", input.limits ? count : 0);
+		if (input.limits) {
+			Put(tolerances, input.limits + input.first, count);
+		}
 		machine->Record(COPIED);
 		const auto view = Decode();
 		unread = nullptr;
@@ -37,6 +42,8 @@ public:
 			Encode(flipped, WkbBytes(input));
 		} else if (task.kind == ScalarTask::HULL) {
 			Hulls(view, WkbBytes(input));
+		} else if (task.kind == ScalarTask::SIMPLIFY) {
+			Simplify(view, tolerances, WkbBytes(input));
 		} else {
 			Measure(view);
 		}
@@ -68,7 +75,7 @@ private:
 	//! The columns, in memory that is enough for any rows of so many bytes, so that nothing waits for the number of vertices
 	vibe::RowsView Decode() {
 		constexpr size_t COLUMNS = 4;
-		const size_t bytes = wkb.Bytes(), nodes = bytes / vibe::WKB_LEAST_MEMBER, rings = bytes / sizeof(uint32_t),
+		const size_t bytes = wkb.Bytes(), nodes = bytes / vibe::WKB_LEAST_MEMBER, rings = MostRings(),
 		             vertices = MostVertices();
 		auto *counts = machine->TemporaryZeros<vibe::i32>("rowwise counts", COLUMNS * (count + 1));
 		auto *begins = machine->Temporary<vibe::i32>("rowwise begins", COLUMNS * (count + 1));
@@ -100,6 +107,9 @@ private:
 		                       columns.y};
 	}
 
+	size_t MostRings() const {
+		return wkb.Bytes() / sizeof(uint32_t);
+	}
 	size_t MostVertices() const {
 		return wkb.Bytes() / sizeof(vibe::Vec2);
 	}
@@ -156,6 +166,20 @@ private:
 		machine->Scan(sizes, begins, count + 1);
 		machine->Launch("constructive", "hull_rows", count, view, rows, row_vertex, corners, corner_counts, begins,
 		                bytes);
+		ReadLater(begins, bytes);
+	}
+
+	void Simplify(const vibe::RowsView &view, const double *tolerances, size_t wkb_bytes) {
+		auto *kept = machine->Temporary<vibe::u32>("rowwise kept", MostVertices()),
+		     *ring_kept = machine->Temporary<vibe::u32>("rowwise ring kept", MostRings());
+		auto *sizes = machine->TemporaryZeros<vibe::i64>("rowwise sizes", count + 1),
+		     *begins = machine->Temporary<vibe::i64>("rowwise places", count + 1);
+		// Nothing gets longer
+		auto *bytes = machine->Temporary<vibe::u8>("rowwise wkb out", wkb_bytes);
+		machine->Launch("constructive", "simplify_rings", count, view, rows, tolerances, results, kept, ring_kept,
+		                sizes);
+		machine->Scan(sizes, begins, count + 1);
+		machine->Launch("constructive", "simplified_rows", count, view, rows, kept, ring_kept, begins, bytes);
 		ReadLater(begins, bytes);
 	}
 
