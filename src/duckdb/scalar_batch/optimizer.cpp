@@ -111,7 +111,7 @@ private:
 			auto &arguments = ChildrenOf(slot.get()->Cast<BoundFunctionExpression>());
 			for (idx_t side = 0; side < (task.IsOfPairs() ? 2 : 1); side++) {
 				kinds[side] = FindGeometryKinds(context, input, *arguments[side]);
-				are_known = are_known && (kinds[side].AreKnown() || !task.IsOfPairs());
+				are_known = are_known && (kinds[side].AreKnown() || !task.IsOfPairs() || task.IsOverlay());
 			}
 			vibespatial::AddNames(kernels, vibespatial::ScalarNeeds(task, kinds[0], kinds[1]));
 		}

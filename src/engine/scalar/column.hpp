@@ -62,9 +62,10 @@ public:
 	bool ArePoints() const {
 		return left.IsPoints() && right.IsPoints();
 	}
-	//! The size of the arguments
+	//! The size of the arguments. Every result of an overlay may be as large as a constant.
 	size_t Bytes() const {
-		return left.Bytes() + right.Bytes();
+		const auto rows_of = [&](bool is_constant) { return is_constant && task.IsOverlay() ? Count() : 1; };
+		return left.Bytes() * rows_of(left_is_constant) + right.Bytes() * rows_of(right_is_constant);
 	}
 	//! Memory of the host that arguments and results take, pinned memory included
 	size_t HostBytes() const;

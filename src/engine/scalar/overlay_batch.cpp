@@ -1,6 +1,5 @@
 #include "engine/scalar/overlay_batch.hpp"
 
-#include "engine/overlay/grouped_overlay.hpp"
 #include "geometry/error.hpp"
 
 namespace vibespatial {
@@ -9,7 +8,8 @@ namespace {
 
 class OverlayBatch : public GpuScalarBatch {
 public:
-	OverlayBatch(const ScalarTask &task, BeginUnion begin) : task(task), begin(std::move(begin)) {
+	OverlayBatch(const ScalarTask &task, BeginUnion begin, size_t enough)
+	    : task(task), begin(std::move(begin)), enough(enough), pairs(task.overlay) {
 	}
 
 	//! The host reads the rows
@@ -26,17 +26,31 @@ public:
 	}
 	const ScalarResult &Finish() override {
 		result = ScalarResult {};
-		GroupedOverlay pairs(task.overlay);
-		const auto rows = Add(pairs);
 		results.assign(input.count, vibe::PAIR_OPEN);
-		OnDevice device(begin, result.times);
-		Serial serial;
-		if (task.GivesNumbers()) {
-			TakeAreas(rows, pairs.Areas(device, serial));
-		} else {
-			TakeGeometries(rows, pairs.Run(device, serial));
+		numbers.assign(task.GivesNumbers() ? input.count : 0, 0);
+		wkb.clear();
+		wkb_begin.assign(1, 0);
+		// After an error there may be some from before
+		pairs = GroupedOverlay(task.overlay);
+		rows.clear();
+		Poll poll;
+		for (size_t i = 0; i < input.count; i++) {
+			const auto left = Slice(*input.left, input.left_is_constant ? 0 : input.first + i);
+			const auto right = Slice(*input.right, input.right_is_constant ? 0 : input.first + i);
+			poll(left.size + right.size);
+			if (Add(left, right)) {
+				rows.push_back(i);
+			}
+			if (pairs.Vertices() >= enough) {
+				Run();
+			}
 		}
+		Run();
+		TakeUpTo(input.count);
 		result.results = results.data();
+		result.numbers = numbers.data();
+		result.wkb = wkb.data();
+		result.wkb_begin = wkb_begin.data();
 		return result;
 	}
 
@@ -52,7 +66,12 @@ private:
 		bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
 			const auto work = begin(net, parallel);
 			steps(*work);
-			times = work->times;
+			times.bytes_to_device += work->times.bytes_to_device;
+			times.bytes_from_device += work->times.bytes_from_device;
+			times.wait_ms += work->times.wait_ms;
+			times.to_device_ms += work->times.to_device_ms;
+			times.kernel_ms += work->times.kernel_ms;
+			times.from_device_ms += work->times.from_device_ms;
 			return true;
 		}
 
@@ -64,53 +83,50 @@ private:
 	static WkbSlice Slice(const ScalarSide &side, size_t row) {
 		return WkbSlice {side.Shapes().Wkb(row), side.Shapes().Rows()[row].size};
 	}
-	//! Returns the rows of the batch that are among the pairs
-	std::vector<size_t> Add(GroupedOverlay &pairs) const {
-		std::vector<size_t> rows;
-		rows.reserve(input.count);
-		Poll poll;
-		for (size_t i = 0; i < input.count; i++) {
-			const auto left = Slice(*input.left, input.left_is_constant ? 0 : input.first + i);
-			const auto right = Slice(*input.right, input.right_is_constant ? 0 : input.first + i);
-			poll(left.size + right.size);
-			try {
-				if (left.data && right.data && pairs.AddPair(left, right)) {
-					rows.push_back(i);
+	bool Add(WkbSlice left, WkbSlice right) {
+		try {
+			return left.data && right.data && pairs.AddPair(left, right);
+		} catch (const GeometryError &) {
+			return false; // the CPU reports it
+		}
+	}
+	//! The pairs that were added
+	void Run() {
+		if (rows.empty()) {
+			return;
+		}
+		OnDevice device(begin, result.times);
+		Serial serial;
+		if (task.GivesNumbers()) {
+			const auto areas = pairs.Areas(device, serial);
+			for (size_t i = 0; i < rows.size(); i++) {
+				if (areas[i] == areas[i]) {
+					numbers[rows[i]] = areas[i];
+					results[rows[i]] = vibe::PAIR_TRUE;
 				}
-			} catch (const GeometryError &) { // NOLINT: the CPU reports it
+			}
+		} else {
+			const auto made = pairs.Run(device, serial);
+			for (size_t i = 0; i < rows.size(); i++) {
+				TakeUpTo(rows[i]);
+				wkb.insert(wkb.end(), made[i].begin(), made[i].end());
+				results[rows[i]] = made[i].empty() ? vibe::PAIR_OPEN : vibe::PAIR_TRUE;
 			}
 		}
-		return rows;
+		rows.clear();
 	}
-	void TakeAreas(const std::vector<size_t> &rows, const std::vector<double> &areas) {
-		numbers.assign(input.count, 0);
-		for (size_t i = 0; i < rows.size(); i++) {
-			if (areas[i] == areas[i]) {
-				numbers[rows[i]] = areas[i];
-				results[rows[i]] = vibe::PAIR_TRUE;
-			}
-		}
-		result.numbers = numbers.data();
-	}
-	void TakeGeometries(const std::vector<size_t> &rows, const std::vector<CountedVector<uint8_t>> &made) {
-		wkb.clear();
-		wkb_begin.assign(1, 0);
-		size_t next = 0;
-		for (size_t row = 0; row < input.count; row++) {
-			if (next < rows.size() && rows[next] == row) {
-				wkb.insert(wkb.end(), made[next].begin(), made[next].end());
-				results[row] = made[next].empty() ? vibe::PAIR_OPEN : vibe::PAIR_TRUE;
-				next++;
-			}
-			wkb_begin.push_back(int64_t(wkb.size()));
-		}
-		result.wkb = wkb.data();
-		result.wkb_begin = wkb_begin.data();
+	//! Geometries come in the order of their rows: all before this one are there
+	void TakeUpTo(size_t row) {
+		wkb_begin.resize(row + 1, int64_t(wkb.size()));
 	}
 
 	const ScalarTask task;
 	const BeginUnion begin;
+	const size_t enough;
 	ScalarInput input;
+	GroupedOverlay pairs;
+	//! Those of the pairs
+	std::vector<size_t> rows;
 	ScalarResult result;
 	std::vector<uint8_t> results;
 	std::vector<double> numbers;
@@ -120,8 +136,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin) {
-	return std::make_unique<OverlayBatch>(task, std::move(begin));
+std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin, size_t enough) {
+	return std::make_unique<OverlayBatch>(task, std::move(begin), enough);
 }
 
 } // namespace vibespatial

@@ -1,13 +1,14 @@
 //===----------------------------------------------------------------------===//
 // engine/scalar/overlay_batch.hpp
 //
-// Overlays of two columns of polygons on the GPU, all pairs of a batch in one net (engine/overlay/grouped_overlay.hpp).
+// Overlays of two columns of polygons on the GPU, the pairs of a batch in one net (engine/overlay/grouped_overlay.hpp).
 // Promise: the geometries of Overlay, or the areas of them, to the bit. Pairs that the device cannot do are left open.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/gpu/interface/overlay.hpp"
 #include "engine/gpu/interface/scalar.hpp"
+#include "engine/overlay/grouped_overlay.hpp"
 
 #include <functional>
 #include <memory>
@@ -17,6 +18,8 @@ namespace vibespatial {
 //! GpuEngine::BeginUnion
 using BeginUnion = std::function<std::unique_ptr<GpuUnion>(const OverlayNet &net, Parallel &parallel)>;
 
-std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin);
+//! `enough`: vertices from which on pairs are sent without waiting for more
+std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin,
+                                                 size_t enough = GroupedOverlay::ENOUGH);
 
 } // namespace vibespatial

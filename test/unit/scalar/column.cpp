@@ -33,14 +33,21 @@ enum class Fault : uint8_t {
 	SECOND      // has memory for few rows, and fails with the second piece
 };
 
+//! Overlays are sent in several pieces
+size_t overlays_begun = 0;
+
 std::unique_ptr<GpuScalarBatch> HostBatch(const ScalarTask &task) {
 	auto machine = std::make_unique<host_cuda::Machine>();
 	if (!task.IsOverlay()) {
 		return MakeScalarBatch(std::move(machine), task);
 	}
-	return MakeOverlayBatch(task, [](const OverlayNet &net, Parallel &parallel) {
-		return std::make_unique<GpuOverlay>(std::make_unique<host_cuda::Machine>(), net, parallel);
-	});
+	return MakeOverlayBatch(
+	    task,
+	    [](const OverlayNet &net, Parallel &parallel) {
+		    overlays_begun++;
+		    return std::make_unique<GpuOverlay>(std::make_unique<host_cuda::Machine>(), net, parallel);
+	    },
+	    500);
 }
 
 struct FakeBatch : GpuScalarBatch {
@@ -321,6 +328,7 @@ TEST_CASE("scalar column: overlays of polygons, and pairs that are left to the C
 					column.AddPair(RowOf(left[i]), RowOf(right[i]), nullptr);
 				}
 				CHECK_FALSE(column.ArePoints());
+				overlays_begun = 0;
 				column.Launch();
 				const auto left_rows = column.Finish();
 				size_t computed = 0;
@@ -349,6 +357,8 @@ TEST_CASE("scalar column: overlays of polygons, and pairs that are left to the C
 				}
 				const bool works = fault == Fault::NONE || fault == Fault::NO_ROOM;
 				CHECK((computed > 100 || !works));
+				CHECK((overlays_begun > 2) == (computed > 0));
+				CHECK((constant == 0 || fault != Fault::NONE || column.Bytes() > left.size() * square.size()));
 				CHECK((computed == 0 || works || fault == Fault::SECOND));
 				// Points, collections and rows that are damaged
 				CHECK(left_rows.size() > 40);
