@@ -96,7 +96,7 @@ def test_faults(process, fake, fault):  # noqa: F811
 
 @pytest.mark.parametrize("function", CALLS)
 def test_plans(process, fake, function):  # noqa: F811
-    """Mode auto stays on the CPU; in mode gpu an area of what the device makes is an operator above it"""
+    """Mode auto leaves few rows to the CPU; in mode gpu an area of what the device makes is an operator above it"""
     operation, calls = CALLS[function]
     explain = f"EXPLAIN (FORMAT json) SELECT sum(ST_Area({calls[0]})) FROM provinces"
     constant = f"EXPLAIN (FORMAT json) SELECT {calls[0].replace('g', 'ST_MakeEnvelope(0, 0, 1, 1)', 1)} FROM range(9)"

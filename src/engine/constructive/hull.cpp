@@ -5,6 +5,7 @@
 #include "vibe/hull.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace vibespatial {
@@ -152,7 +153,8 @@ private:
 template <class SEE>
 struct OuterVertices {
 	SEE see;
-	vibe::Vec2 last {vibe::Infinity(), 0};
+	//! None is equal to this
+	vibe::Vec2 last {std::numeric_limits<double>::quiet_NaN(), 0};
 	uint8_t vertex_type = VERTEX_XY;
 	bool is_polygon = false, is_shell = true;
 

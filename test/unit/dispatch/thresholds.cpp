@@ -41,10 +41,10 @@ TEST_CASE("The figures of the reference machine give its thresholds", "[threshol
 	                                                   {Operation::SCALAR_PAIRS, 300000},
 	                                                   {Operation::SCALAR_HAUSDORFF, 100000},
 	                                                   {Operation::UNION_AGG, 100000},
-	                                                   {Operation::OVERLAY_PAIRS, 100000},
+	                                                   {Operation::OVERLAY_PAIRS, OperationInfo::NEVER},
 	                                                   {Operation::SCALAR_ROWS, OperationInfo::NEVER},
-	                                                   {Operation::SCALAR_HULLS, OperationInfo::NEVER},
-	                                                   {Operation::SCALAR_SIMPLIFY, OperationInfo::NEVER},
+	                                                   {Operation::SCALAR_HULLS, 100000},
+	                                                   {Operation::SCALAR_SIMPLIFY, 100000},
 	                                                   {Operation::RELATE, OperationInfo::NO_GPU}};
 	for (auto &entry : measured) {
 		CHECK(there.Rows(entry.first) == entry.second);

@@ -62,11 +62,11 @@ TEST_CASE("many unions at once are those of the CPU", "[overlay]") {
 TEST_CASE("many unions at once: coordinates near one another, large and small", "[overlay]") {
 	std::mt19937 random(12);
 	std::vector<Members> groups;
-	for (double magnitude : {1.0, 1e6, 1e100, 1e-100}) {
+	for (double magnitude : {1.0, 1e6, 1e60, 1e-60}) {
 		for (int i = 0; i < 40; i++) {
 			Members members;
 			for (int k = 0; k < 6; k++) {
-				auto ring = Star(random, k % 3, k % 2, 2, 12, false);
+				auto ring = Star(random, 5 + k % 3, 5 + k % 2, 2, 12, false);
 				for (auto &p : ring) {
 					p = Vec2 {Shaken(random, p.x * magnitude), Shaken(random, p.y * magnitude)};
 				}

@@ -69,10 +69,10 @@ public:
 		case 7: { // borders that nearly coincide
 			auto ring = Up(2) ? GridBox() : Any(5), other = ring;
 			for (auto &p : other) {
-				p = Vec2 {Shaken(random, p.x / 3), Shaken(random, p.y / 3)};
+				p = Vec2 {Shaken(random, (p.x + 1) / 3), Shaken(random, (p.y + 1) / 3)};
 			}
 			for (auto &p : ring) {
-				p = Vec2 {p.x / 3, p.y / 3};
+				p = Vec2 {(p.x + 1) / 3, (p.y + 1) / 3};
 			}
 			return {Polygon({ring}), Polygon({other})};
 		}
@@ -83,7 +83,7 @@ public:
 			return {Polygon({tie}), Up(2) ? Polygon({spike}) : Polygon({AnyStar(3)})};
 		}
 		default: { // large and small coordinates, and long edges that are clipped
-			const double size = std::pow(10.0, double(Up(5)) * 50 - 100);
+			const double size = std::pow(10.0, double(Up(5)) * 30 - 60);
 			auto ring = Circle(5, 5, 2 + double(Up(5)), 40), other = AnyStar(6);
 			for (auto *some : {&ring, &other}) {
 				for (auto &p : *some) {
