@@ -418,10 +418,10 @@ void OverlayInput::Scale(double largest, bool has_tiny) {
 		int exponent;
 		std::frexp(largest, &exponent);
 		scale = std::ldexp(1.0, std::max(-1000, std::min(1000, -exponent)));
-	}
-	if (is_scaled || has_tiny) {
 		constexpr int LEAST_DOUBLE = -1074;
 		grid = std::max(TINY, std::ldexp(scale, LEAST_DOUBLE));
+	}
+	if (is_scaled || has_tiny) {
 		for (auto &p : vertices) {
 			p = Scaled(p);
 		}
@@ -442,6 +442,9 @@ void OverlayInput::Scale(double largest, bool has_tiny) {
 }
 
 double OverlayInput::Scaled(double value) const {
+	if (grid == 0) {
+		return IsTiny(value) ? 0 : value;
+	}
 	return std::nearbyint(value * scale / grid) * grid + 0.0;
 }
 

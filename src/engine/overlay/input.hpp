@@ -86,8 +86,8 @@ public:
 	vibe::Box boxes[2];
 	//! All coordinates are multiplied by this power of two, so that no product of four of them overflows
 	double scale = 1;
-	//! All coordinates are rounded to multiples of this, which the result must be, too: then no product of two differences underflows, and scaling
-	//! back rounds nothing. 0: no such restriction.
+	//! Where the scale is not 1, all coordinates are rounded to multiples of this, which the result must be, too: then no product of two
+	//! differences underflows, and scaling back rounds nothing. 0: no such restriction.
 	double grid = 0;
 
 private:
@@ -110,6 +110,7 @@ private:
 	void EndPoint(size_t start, Side side);
 	void Measure(Parallel &parallel);
 	void Scale(double largest, bool has_tiny);
+	//! Times the scale, and rounded where that is needed
 	double Scaled(double value) const;
 	vibe::Vec2 Scaled(const vibe::Vec2 &p) const {
 		return vibe::Vec2 {Scaled(p.x), Scaled(p.y)};
