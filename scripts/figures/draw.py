@@ -3,9 +3,10 @@
 
 usage: draw.py [NAME]...
 
-NAME is a figure (layers, timeline, cells, tile, joins, cost-per-point, overlays, gpu, spatialbench); without one, all are drawn. Charts read their
-numbers from the tables of docs/measurements. The cells come from the engine itself: that figure needs build/release and a C++ compiler.
+NAME is a figure (layers, timeline, timeline-cold, timeline-warm, timeline-resident, cells, tile, joins, cost-per-point, overlays, gpu,
+spatialbench); without one, all are drawn. Charts read their numbers from the tables of docs/measurements. The cells come from the engine itself: that figure needs build/release and a C++ compiler.
 """
+import functools
 import sys
 
 import cells
@@ -17,7 +18,7 @@ from style import FOLDER, save
 
 FIGURES = {
     "layers": layers.draw,
-    "timeline": timeline.draw,
+    **{name: functools.partial(timeline.draw, name) for name in timeline.QUERIES},
     "cells": cells.draw,
     "tile": tile.draw,
     "joins": charts.draw_joins,

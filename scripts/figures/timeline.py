@@ -1,9 +1,17 @@
-"""One join right after LOAD on a time axis, drawn as vibespatial.write_timeline() draws any query."""
+"""Joins on a time axis, drawn as vibespatial.write_timeline() draws any query."""
 import importlib.util
 
 from style import FOLDER, ROOT
 
-DATA = FOLDER / "data" / "timeline.csv"
+DATA = FOLDER / "data"
+#: A file of steps, and what they are of
+COUNT = "10M points in 642 provinces (H200, 16 cores, mode auto): "
+QUERIES = {
+    "timeline": "One join of 2M x 2M boxes, right after LOAD (H200, 16 cores, mode gpu)",
+    "timeline-cold": COUNT + "right after LOAD, kernels compiled meanwhile",
+    "timeline-warm": COUNT + "warm",
+    "timeline-resident": COUNT + "warm, and the points pinned",
+}
 
 
 def drawing():
@@ -14,6 +22,6 @@ def drawing():
     return module
 
 
-def draw():
+def draw(name):
     module = drawing()
-    return module.draw(module.read(DATA), "One join of 2M x 2M boxes, right after LOAD (H200, 16 cores, mode gpu)")
+    return module.draw(module.read(DATA / f"{name}.csv"), QUERIES[name])
