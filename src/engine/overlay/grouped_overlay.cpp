@@ -191,7 +191,7 @@ void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, const Take 
 	UnitedNet united;
 	// Pairs that lie apart have no rings that matter
 	united.parts.assign(groups.size(), UnitedNet::State::RINGS);
-	const bool done = count == 0 || device.Unite(net, parallel, [&](GpuUnion &on_device) {
+	const auto steps = [&](GpuUnion &on_device) {
 		// Parity needs no valid polygons
 		if (!rule.IsOfPairs()) {
 			LeaveInvalid(on_device.FindDoubtful(polygon_count), parallel);
@@ -202,8 +202,8 @@ void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, const Take 
 		}
 		united.parts.clear();
 		on_device.FinishParts(united);
-	});
-	if (done) {
+	};
+	if (count == 0 || device.Unite(net, parallel, steps)) {
 		Build(united, parallel, take);
 	}
 	groups.clear();
