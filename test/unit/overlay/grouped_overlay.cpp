@@ -186,6 +186,7 @@ TEST_CASE("many pairs at once: what is left to the CPU", "[overlay]") {
 	CHECK((left > 20 && left < 200));
 	// A fan of wedges in one point, too many for a thread to look at
 	std::vector<Rings> fan;
+	fan.reserve(1100);
 	for (int i = 0; i < 1100; i++) {
 		fan.push_back({{{0, 0}, {900, i + 0.25}, {900, i + 0.75}}});
 	}
