@@ -12,7 +12,7 @@ INFO = "SELECT found, detail FROM vibe_gpu_info() WHERE component = 'calibration
 CHOSEN = "SELECT selected, reason FROM vibe_dispatch_log() WHERE operation = 'join_points' ORDER BY sequence DESC LIMIT 1"
 EVENTS = "SELECT operation, actual, reason FROM vibe_dispatch_log() WHERE operator = 'CALIBRATION'"
 # Microseconds of a launch, GB/s to the device and back, edges per microsecond, cores
-H200, SLOW_BUS, FEW_CORES = "8.3 54.9 53.1 141000 16", "15 3.1 2.9 30000 16", "9 40 45 150000 2"
+H200, SLOW_BUS, FEW_CORES = "8.3 54.9 53.1 141000 16", "15 3.1 2.9 150000 16", "9 40 45 150000 2"
 
 
 def figures_of(process, fake, figures):  # noqa: F811
