@@ -33,7 +33,7 @@ def cpu_events(process, fake, *statements, setup=(MODE,), **environment):  # noq
 
 
 def test_one_event_for_each_function_and_query(process, fake):  # noqa: F811
-    statements = ["SELECT sum(ST_NPoints(ST_Buffer(g, 1))), max(ST_NPoints(ST_Simplify(g, 0.1))) FROM boxes",
+    statements = ["SELECT sum(ST_NPoints(ST_Buffer(g, 1))), max(ST_NPoints(ST_ReducePrecision(g, 0.1))) FROM boxes",
                   "SELECT sum(vibe_npoints(g)) FROM boxes WHERE id < 3000",
                   "SELECT sum(len(list_transform([g], lambda x: ST_Buffer(x, 1)))) FROM boxes",
                   # By an operator that the GPU has: no function of the CPU
@@ -43,7 +43,7 @@ def test_one_event_for_each_function_and_query(process, fake):  # noqa: F811
                   "SELECT count(*) FROM boxes WHERE id < 0 AND ST_NPoints(g) > 3"]
     buffers, few, transformed, batch, constant, empty = cpu_events(process, fake, *statements)
     assert [row[:6] for row in buffers] == [["FUNCTION", name, "gpu", "cpu", "cpu", f"{name} has no GPU variant"]
-                                            for name in ("ST_Buffer", "ST_NPoints", "ST_Simplify")]
+                                            for name in ("ST_Buffer", "ST_NPoints", "ST_ReducePrecision")]
     assert [row[6:] for row in buffers] == [[ROWS, 0, ROWS], [2 * ROWS, 0, 2 * ROWS], [ROWS, 0, ROWS]]
     assert [(row[1], row[6]) for row in few] == [("ST_NPoints", 3000)]
     assert [(row[1], row[6]) for row in transformed] == [("ST_Buffer", ROWS)]
