@@ -49,7 +49,7 @@ TABLES = ["trip", "building", "customer", "driver", "vehicle"]
 BUILDINGS = 20_000  # at scale 1
 LARGE_ROWS, LARGE_VERTICES = 150_000, 80_000_000
 PARTS = "zone_parts.parquet"
-TOLERANCE = 1e-5  # SedonaDB rounds the average of a DECIMAL to nine digits
+TOLERANCE = 1e-6
 
 
 def find_generator():
