@@ -41,7 +41,7 @@ MANY = [
 ]
 DISSOLVE = ["SELECT k, md5(ST_AsText(u)), ST_Area(u), ST_NPoints(u) FROM (SELECT k, ST_Union_Agg(g) AS u FROM parcels GROUP BY k) ORDER BY k",
             "SELECT k, md5(ST_AsText(geom)) FROM (FROM vibe_dissolve('SELECT k, g AS geom FROM by_country', by := 'k')) ORDER BY k"]
-EVENTS = "SELECT selected, actual, fallback, reason FROM vibe_dispatch_log() WHERE operation = 'union_agg' ORDER BY sequence"
+EVENTS = "SELECT selected, actual, fallback, reason FROM vibe_dispatch_log() WHERE operation LIKE 'union%' ORDER BY sequence"
 
 
 def run(process, fake, *statements, **environment):  # noqa: F811
@@ -81,7 +81,7 @@ def test_auto(process, fake, expected):  # noqa: F811
     results = run(process, fake, "FROM vibe_ensure_warm(5)", UNIONS[1], event("union_agg"), "SET vibe_gpu_min_rows = 50000", UNIONS[1],
                   event("union_agg"), "SET vibe_gpu_min_rows = 0", UNIONS[1], event("union_agg"))
     assert results[1] == results[4] == results[7] == cpu[1]
-    assert results[2] == [["cpu", "cpu", False, "40000 rows: below the threshold of 100000", 40000]]
+    assert results[2] == [["gpu", "gpu", False, "40000 rows: not below the threshold of 10000", 40000]]
     assert results[5] == [["cpu", "cpu", False, "40000 rows: below the threshold of 50000", 40000]]
     assert results[8] == [["gpu", "gpu", False, "40000 rows: not below the threshold of 0", 40000]]
 
@@ -111,7 +111,7 @@ def many(process, fake, *statements, **environment):  # noqa: F811
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_many_groups_at_once(process, fake, threads):  # noqa: F811
-    counted = "SELECT sum(rows), sum(rows_on_cpu) FROM vibe_dispatch_log() WHERE operation = 'union_agg' AND actual = 'gpu'"
+    counted = "SELECT sum(rows), sum(rows_on_cpu) FROM vibe_dispatch_log() WHERE operation LIKE 'union%' AND actual = 'gpu'"
     one = "SELECT ST_AsText(ST_Union_Agg(g)) FROM parcels WHERE k = 905"
     results = many(process, fake, f"SET threads = {threads}", "SET vibe_execution_mode = 'cpu'", *DISSOLVE, "SET vibe_execution_mode = 'gpu'",
                    DISSOLVE[0], EVENTS, counted, DISSOLVE[1], EVENTS, one,

@@ -224,7 +224,7 @@ public:
 	//! Unites as many as the device takes; none in mode cpu and without a device
 	UnitedGroups(const AggregateBindData &bind, MemberList *const *states, idx_t count, idx_t offset) : offset(offset) {
 		idx_t bytes = 0;
-		if (!OverlayDispatch::WouldTake(bind.context, vibespatial::OverlayNet::MAX_COUNT)) {
+		if (!OverlayDispatch::WouldTake(bind.context, count, vibespatial::OverlayNet::MAX_COUNT)) {
 			return;
 		}
 		for (idx_t i = 0; i < count; i++) {
@@ -232,7 +232,7 @@ public:
 				bytes += member->size;
 			}
 		}
-		if (!OverlayDispatch::WouldTake(bind.context, bytes / sizeof(vibe::Vec2))) {
+		if (!OverlayDispatch::WouldTake(bind.context, count, bytes / sizeof(vibe::Vec2))) {
 			return;
 		}
 		QueryScope scope(bind.context);
@@ -266,7 +266,7 @@ public:
 
 private:
 	void Unite(const AggregateBindData &bind, vibespatial::GroupedOverlay &groups, vector<idx_t> &numbers) {
-		if (groups.Groups() > 0 && OverlayDispatch::WouldTake(bind.context, groups.Vertices())) {
+		if (groups.Groups() > 0 && OverlayDispatch::WouldTake(bind.context, groups.Groups(), groups.Vertices())) {
 			OverlayDispatch device(bind.context);
 			auto united = device.Unite(groups);
 			for (idx_t i = 0; i < united.size(); i++) {

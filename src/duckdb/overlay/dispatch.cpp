@@ -15,6 +15,11 @@ using vibespatial::OperationInfo;
 
 static constexpr const char *OPERATOR = "ST_UNION_AGG";
 
+//! Small groups cost the CPU less for each vertex than one large union does
+static Operation OperationFor(size_t groups) {
+	return groups > 1 ? Operation::UNION_GROUPS : Operation::UNION_AGG;
+}
+
 OverlayDispatch::~OverlayDispatch() {
 	try {
 		if (dispatch && parts_left > 0) {
@@ -29,18 +34,18 @@ void OverlayDispatch::RequestKernels(ClientContext &context) {
 	OperatorDispatch::RequestKernels(context, vibespatial::KernelNeeds(Operation::UNION_AGG), OPERATOR);
 }
 
-bool OverlayDispatch::WouldTake(ClientContext &context, size_t vertices) {
+bool OverlayDispatch::WouldTake(ClientContext &context, size_t groups, size_t vertices) {
 	const auto mode = GetExecutionMode(context);
 	return mode != vibespatial::ExecutionMode::CPU &&
-	       vibespatial::Decide(mode, Operation::UNION_AGG, vertices, GetGpuMinRows(context)).IsGpu();
+	       vibespatial::Decide(mode, OperationFor(groups), vertices, GetGpuMinRows(context)).IsGpu();
 }
 
 bool OverlayDispatch::Takes(size_t vertices) {
 	waiting = make_uniq<OperatorDispatch>(context, OPERATOR);
-	dispatch = waiting->NewDispatch(Operation::UNION_AGG);
-	const auto kernels = vibespatial::KernelNeeds(Operation::UNION_AGG);
-	waiting->StartDevice(Operation::UNION_AGG, kernels);
-	dispatch->AddWait(waiting->WaitForDevice(Operation::UNION_AGG));
+	dispatch = waiting->NewDispatch(operation);
+	const auto kernels = vibespatial::KernelNeeds(operation);
+	waiting->StartDevice(operation, kernels);
+	dispatch->AddWait(waiting->WaitForDevice(operation));
 	dispatch->Decide(vertices, GetGpuMinRows(context));
 	dispatch->AddRows(vertices);
 	if (!dispatch->OnGpu()) {
@@ -90,6 +95,7 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 std::vector<vibespatial::CountedVector<uint8_t>> OverlayDispatch::Unite(vibespatial::GroupedOverlay &groups) {
 	std::vector<vibespatial::CountedVector<uint8_t>> made;
 	const auto count = groups.Groups();
+	operation = OperationFor(count);
 	if (!Takes(groups.Vertices())) {
 		return made;
 	}
@@ -118,9 +124,12 @@ string OverlayDispatch::DescribePlan(ClientContext &context) {
 		return "gpu (groups of two or more polygons)";
 	}
 	const auto min_rows = GetGpuMinRows(context);
-	const auto least =
-	    min_rows < 0 ? vibespatial::Thresholds::Current().Rows(Operation::UNION_AGG) : uint64_t(min_rows);
-	return "gpu (polygons of " + to_string(least) + " vertices, of one group or many)";
+	if (min_rows >= 0) {
+		return "gpu (polygons of " + to_string(min_rows) + " vertices, of one group or many)";
+	}
+	const auto &thresholds = vibespatial::Thresholds::Current();
+	return "gpu (polygons of " + to_string(thresholds.Rows(Operation::UNION_AGG)) + " vertices, or of " +
+	       to_string(thresholds.Rows(Operation::UNION_GROUPS)) + " in several groups)";
 }
 
 void OverlayDispatch::Fail(const std::exception &error, bool for_memory) {

@@ -21,8 +21,8 @@ public:
 	//! What a union may need, while its query is planned; never waits
 	static void RequestKernels(ClientContext &context);
 
-	//! Whether Takes() would say so now; never waits, and leaves no event
-	static bool WouldTake(ClientContext &context, size_t vertices);
+	//! Whether the device would take so many groups now; never waits, and leaves no event
+	static bool WouldTake(ClientContext &context, size_t groups, size_t vertices);
 	//! Mode gpu waits for the device
 	bool Takes(size_t vertices) override;
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
@@ -43,6 +43,7 @@ private:
 	void Fail(const std::exception &error, bool for_memory);
 
 	ClientContext &context;
+	vibespatial::Operation operation = vibespatial::Operation::UNION_AGG;
 	//! Once the union has asked
 	unique_ptr<OperatorDispatch> waiting;
 	unique_ptr<vibespatial::Dispatch> dispatch;

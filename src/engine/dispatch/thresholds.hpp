@@ -34,9 +34,10 @@ public:
 	uint64_t Rows(Operation operation) const {
 		return rows[static_cast<size_t>(operation)];
 	}
-	//! From how many milliseconds of the CPU on a device pays that is sent so many bytes, for work that takes the CPU so long
-	double PaysFrom(double bytes, double cpu_ms) const {
-		return fixed_ms + bytes * ms_per_byte + cpu_ms * slower_kernels;
+	//! From how many milliseconds of the CPU on a device pays that is sent so many bytes, for work that takes the CPU so long, and kernels of
+	//! the reference machine such a part of that
+	double PaysFrom(double bytes, double cpu_ms, double kernel_part = 0) const {
+		return fixed_ms + bytes * ms_per_byte + cpu_ms * (kernel_part + slower_kernels);
 	}
 	//! They are of this machine
 	bool AreCalibrated() const {

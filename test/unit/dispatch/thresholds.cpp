@@ -40,11 +40,12 @@ TEST_CASE("The figures of the reference machine give its thresholds", "[threshol
 	                                                   {Operation::FILTER_SHAPES, 30000},
 	                                                   {Operation::SCALAR_PAIRS, 300000},
 	                                                   {Operation::SCALAR_HAUSDORFF, 100000},
-	                                                   {Operation::UNION_AGG, 100000},
+	                                                   {Operation::UNION_AGG, 10000},
+	                                                   {Operation::UNION_GROUPS, 30000},
 	                                                   {Operation::OVERLAY_PAIRS, OperationInfo::NEVER},
 	                                                   {Operation::SCALAR_ROWS, OperationInfo::NEVER},
-	                                                   {Operation::SCALAR_HULLS, 100000},
-	                                                   {Operation::SCALAR_SIMPLIFY, 100000},
+	                                                   {Operation::SCALAR_HULLS, 10000},
+	                                                   {Operation::SCALAR_SIMPLIFY, 10000},
 	                                                   {Operation::RELATE, OperationInfo::NO_GPU}};
 	for (auto &entry : measured) {
 		CHECK(there.Rows(entry.first) == entry.second);

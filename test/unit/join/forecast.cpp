@@ -107,7 +107,7 @@ Forecast Shortest(Host &host, JoinIndex &index, const JoinInput &rows, const For
 	for (int i = 0; i < 9; i++) {
 		Forecast next;
 		REQUIRE(ForecastJoin(host, index, rows, input, next));
-		shortest.cpu_ms = std::min(shortest.cpu_ms, next.cpu_ms);
+		shortest = next.cpu_ms < shortest.cpu_ms ? next : shortest;
 	}
 	return shortest;
 }
@@ -131,10 +131,11 @@ TEST_CASE("forecast: more work takes longer, and more threads less", "[join]") {
 	const auto light = Shortest(host, *index, few.Input(), input), heavy = Shortest(host, *index, many.Input(), input);
 	CHECK(light.cpu_ms > 0);
 	CHECK(heavy.cpu_ms > 20 * light.cpu_ms);
-	// The device must take in the bytes of both sides, whatever the work is
-	CHECK(heavy.gpu_from_ms == light.gpu_from_ms);
-	CHECK(light.gpu_from_ms ==
-	      Approx(Thresholds::DEVICE_MS + (100000.0 * 93 + 1000000) / Thresholds::DEVICE_BYTES_PER_MS));
+	// The device must take in the bytes of both sides, whatever the work is, and is some times as fast as the CPU
+	for (auto &one : {light, heavy}) {
+		CHECK(one.gpu_from_ms - join_tuning::JOIN_KERNEL_PART * one.cpu_ms ==
+		      Approx(Thresholds::DEVICE_MS + (100000.0 * 93 + 1000000) / Thresholds::DEVICE_BYTES_PER_MS));
+	}
 	Host eight(8);
 	CHECK(Shortest(eight, *index, many.Input(), input).cpu_ms < heavy.cpu_ms / 3);
 	input.probe_rows *= 10;
@@ -215,6 +216,34 @@ TEST_CASE("forecast: a row of many vertices is looked at last", "[join]") {
 	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, result));
 	// One step of the clock a row; the wave is among those that are dropped
 	CHECK(result.cpu_ms == Approx(64 * 0.001));
+}
+
+TEST_CASE("forecast: a row of the build side is prepared once", "[join]") {
+	Rows build, rows;
+	constexpr size_t POLYGONS = 32, VERTICES = 20000, PROBES = 200000;
+	for (size_t i = 0; i < POLYGONS; i++) {
+		std::string text = "POLYGON ((";
+		const double x = 10.0 * double(i);
+		for (size_t k = 0; k < VERTICES; k++) {
+			const double angle = 6.283185307179586 * double(k) / double(VERTICES);
+			text += std::to_string(x + 4 * std::cos(angle)) + " " + std::to_string(4 * std::sin(angle)) + ", ";
+		}
+		build.AddText(text + std::to_string(x + 4) + " 0))");
+		for (size_t k = 0; k < 2; k++) {
+			const auto left = std::to_string(x + double(k) / 4), right = std::to_string(x + double(k) / 4 + 0.1);
+			rows.AddText("LINESTRING (" + left + " 3.9, " + right + " 3.95)");
+		}
+	}
+	Host host(1);
+	auto index = IndexOf(build);
+	ForecastInput input;
+	input.probe_rows = PROBES;
+	Forecast cold;
+	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, cold));
+	const auto warm = Shortest(host, *index, rows.Input(), input);
+	// Half of the rows of the sample prepare one of 32 polygons. If each row did, it would take more than a second.
+	CHECK(cold.cpu_ms > warm.cpu_ms);
+	CHECK(cold.cpu_ms < 3 * warm.cpu_ms + 300);
 }
 
 TEST_CASE("forecast: none for invalid rows, no rows and large build sides", "[join]") {

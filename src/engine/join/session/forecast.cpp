@@ -35,6 +35,16 @@ bool HasTime(size_t i, double spent) {
 	return i < join_tuning::FORECAST_LEAST_ROWS || spent <= join_tuning::FORECAST_MS;
 }
 
+//! A row of the sample
+struct RowTime {
+	//! Negative: there was no time for it
+	double again = -1;
+	//! What it took longer before: rows of the build side are read when they are met, and kept when they are met again
+	double prepared = 0;
+	//! Rows of the build side that it was compared with
+	uint64_t compared = 0;
+};
+
 //! Rows that there was no time for, which are the largest, as many times as long as their bytes are more
 void FillUnseen(std::vector<double> &spent, const std::vector<size_t> &sample, const JoinRow *rows) {
 	double seen_ms = 0, seen_bytes = 0;
@@ -81,6 +91,10 @@ public:
 		}
 		return now() - begin;
 	}
+	//! Rows of the build side that rows were compared with so far
+	uint64_t Compared() const {
+		return probe.counts.exact_tests;
+	}
 
 private:
 	//! The row has had its part of the time
@@ -111,35 +125,43 @@ private:
 };
 
 //! How long each row of a sample takes. None where one is invalid.
-std::vector<double> JoinSample(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, bool first_only,
-                               const Clock &now) {
+std::vector<RowTime> JoinSample(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, bool first_only,
+                                const std::vector<size_t> &sample, const Clock &now) {
 	constexpr size_t ROWS_PER_STEP = 4;
-	const auto sample = SampleRows(first_rows.rows, first_rows.count);
-	std::vector<double> spent(sample.size(), -1);
+	std::vector<RowTime> times(sample.size());
 	std::atomic<bool> all_valid {true};
 	const double begin = now();
 	host.Run([&](Parallel &parallel) {
 		parallel.For((sample.size() + ROWS_PER_STEP - 1) / ROWS_PER_STEP, [&](size_t step) {
 			RowTimer timer(host, index, first_only, now);
-			for (size_t i = step * ROWS_PER_STEP; i < std::min(sample.size(), (step + 1) * ROWS_PER_STEP); i++) {
-				if (!HasTime(i, now() - begin)) {
-					return;
+			const auto run = [&](size_t i) {
+				return timer.Run(first_rows.rows + sample[i],
+				                 first_rows.limits ? first_rows.limits + sample[i] : nullptr);
+			};
+			const size_t first = step * ROWS_PER_STEP;
+			size_t end = first;
+			try {
+				for (; end < std::min(sample.size(), first + ROWS_PER_STEP) && HasTime(end, now() - begin); end++) {
+					const auto before = timer.Compared();
+					times[end].prepared = run(end);
+					times[end].compared = timer.Compared() - before;
 				}
-				const double *limit = first_rows.limits ? first_rows.limits + sample[i] : nullptr;
-				try {
-					spent[i] = timer.Run(first_rows.rows + sample[i], limit);
-				} catch (const GeometryError &) {
-					all_valid = false;
-					return;
+				for (size_t i = first; i < end; i++) {
+					times[i].prepared += run(i);
 				}
+				for (size_t i = first; i < end; i++) {
+					times[i].again = run(i);
+					times[i].prepared = std::max(0.0, times[i].prepared - 2 * times[i].again);
+				}
+			} catch (const GeometryError &) {
+				all_valid = false;
 			}
 		});
 	});
 	if (!all_valid) {
 		return {};
 	}
-	FillUnseen(spent, sample, first_rows.rows);
-	return spent;
+	return times;
 }
 
 //! Few rows are much larger than the others. One of them says little about all.
@@ -153,6 +175,27 @@ double MeanWithoutLargest(std::vector<double> &spent) {
 	return sum / static_cast<double>(kept);
 }
 
+//! What all rows would take one thread. A row of the build side is prepared once, whatever the number of probe rows that meet it.
+double WorkOfAll(const std::vector<RowTime> &times, const std::vector<size_t> &sample, const JoinInput &first_rows,
+                 size_t build_rows, double rows) {
+	std::vector<double> again, prepared;
+	uint64_t compared = 0;
+	for (auto &time : times) {
+		again.push_back(time.again);
+		if (time.again >= 0) {
+			prepared.push_back(time.prepared);
+			compared += time.compared;
+		}
+	}
+	FillUnseen(again, sample, first_rows.rows);
+	double often = rows / static_cast<double>(prepared.size());
+	if (compared > 0) {
+		often = std::min(often, static_cast<double>(build_rows) / static_cast<double>(compared));
+	}
+	const double preparing = MeanWithoutLargest(prepared) * static_cast<double>(prepared.size()) * often;
+	return MeanWithoutLargest(again) * rows + preparing;
+}
+
 } // namespace
 
 bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows, const ForecastInput &input,
@@ -162,16 +205,18 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 		return false;
 	}
 	index.Tree(); // not part of what a row takes
-	auto spent =
-	    JoinSample(host, index, first_rows, input.first_only, input.now_ms ? input.now_ms : Clock(SteadyMilliseconds));
-	if (spent.empty()) {
+	const auto sample = SampleRows(first_rows.rows, first_rows.count);
+	const auto times = JoinSample(host, index, first_rows, input.first_only, sample,
+	                              input.now_ms ? input.now_ms : Clock(SteadyMilliseconds));
+	if (times.empty()) {
 		return false;
 	}
 	const auto rows = static_cast<double>(input.probe_rows);
 	const double row_bytes = static_cast<double>(first_rows.bytes) / static_cast<double>(first_rows.count);
-	forecast.cpu_ms = MeanWithoutLargest(spent) * rows / static_cast<double>(host.Threads());
-	forecast.gpu_from_ms =
-	    Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes), forecast.cpu_ms);
+	forecast.cpu_ms =
+	    WorkOfAll(times, sample, first_rows, index.RowCount(), rows) / static_cast<double>(host.Threads());
+	forecast.gpu_from_ms = Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes),
+	                                                      forecast.cpu_ms, JOIN_KERNEL_PART);
 	return true;
 }
 
