@@ -198,7 +198,7 @@ def plan_overlay(
         passes.append((_widened(call(1, "difference"), columns, range(middle, len(columns) - 1)), True))
     plan = OverlayPlan(job, settings, planned[0], planned[1], how, (views[0][0], views[1][0]), passes, empty)
     if len(passes) == 1 and choose_broadcast(job, settings, inputs[0], inputs[1], "r"):
-        plan.groups = streamed(job, inputs[0])
+        plan.groups = streamed(job, settings, inputs[0])
         return plan
     plan.splits, _ = place(job, settings, planned, partition_count(job, settings, planned), [False, False])
     return plan
@@ -361,7 +361,7 @@ def plan_sql(
             con.execute(f"DESCRIBE {combine}")
     plan = SqlPlan(job, settings, query, combine, planned, order, empty)
     if len(names) == 1:
-        plan.groups = streamed(job, planned[names[0]].input)
+        plan.groups = streamed(job, settings, planned[names[0]].input)
     else:
         both = [planned[name] for name in names]
         plan.splits, _ = place(job, settings, both, partition_count(job, settings, both), [False, False])

@@ -274,7 +274,7 @@ class KnnPlan:
             Call(
                 f"settle neighbours of part {home}",
                 settle_neighbours,
-                [self.settings, spec, home, first[home][2], *(reference[1] for reference, homes in zip(second, answers) if home in homes)],
+                [self.settings.on_cpu, spec, home, first[home][2], *(reference[1] for reference, homes in zip(second, answers) if home in homes)],
                 2,
             )
             for home, leaves in enumerate(asks)
@@ -311,7 +311,7 @@ def plan_knn(
     planned = [Planned.of(left_input, shape.items), Planned.of(right_input, shape.items)]
     plan = KnnPlan(job, settings, planned[0], planned[1], k, max_distance, shape)
     if choose_broadcast(job, settings, left_input, right_input, "r"):
-        plan.groups = streamed(job, left_input)
+        plan.groups = streamed(job, settings, left_input)
         return plan
     plan.splits, samples = place(job, settings, planned, partition_count(job, settings, planned), [False, True])
     plan.extent = extent_of(samples)
