@@ -41,6 +41,21 @@ def boxes_of(batch: Any) -> Any:
 # ---- tasks
 
 
+def read_blocks(settings: Settings, side: Side) -> tuple[Any, ...]:
+    """The rows of blocks of files as one table, for all tasks that need them. Boxes are only computed: that finds geometries that cannot be read."""
+    with engine(settings, f"read {side.source.name}", ordered=True) as (con, report):
+        side.fill(iter(()))
+
+        def work() -> Any:
+            table = table_of(con, packed(side.source, side.columns, side.rows(con, "b")))
+            return table.drop_columns(list(BOX)) if side.boxes else table
+
+        table = guarded(con, settings, report, [side], work)
+        report.read = side.count
+        report.facts["bytes"] = table.nbytes
+    return report, table
+
+
 def sample_block(settings: Settings, side: Side, step: int, *tables: Any) -> tuple[Any, ...]:
     """Boxes and vertex counts of every step-th row."""
     with engine(settings, f"sample {side.source.name}") as (con, report):
@@ -150,9 +165,18 @@ class Planned:
     def side(self, blocks: Sequence[Block], **keywords: Any) -> Side:
         return Side(self.source, list(self.columns), [bare(block) for block in blocks], reach=self.reach, **keywords)
 
-    def whole(self) -> tuple[Side, list[Any]]:
-        """All rows, for a side that is broadcast."""
-        return self.side(merged(self.input.blocks)), tables_of(self.input.blocks)
+    def whole(self, run: Run, settings: Settings) -> tuple[Side, list[Any]]:
+        """All rows, for a side that is broadcast, and the Arrow tables that each task is given for them. Files are read once: Ray brings the tables to
+        every node that needs them, and the tasks of a node share them there."""
+        if not self.input.files:
+            return self.side(self.input.blocks), tables_of(self.input.blocks)
+        calls = []
+        settings = settings.on_cpu
+        for group in grouped(self.input.blocks, run.executor.slots(settings)):
+            one = self.side(merged(group), boxes=self.source.geometry is not None)
+            calls.append(Call(f"read {self.source.name}", read_blocks, [settings, one], 2))
+        pieces = [reference[1] for reference in run.stage(f"read {self.source.name}", calls)]
+        return self.side([], piece_count=len(pieces)), pieces
 
     def leaf(self, splits: Splits, leaf: int, boxes: bool) -> tuple[Side, list[Any]]:
         """The rows of a partition, and the Arrow tables that the task is given for them. `boxes` is whether the task needs theirs."""
@@ -352,7 +376,7 @@ def describe_job(run: Run, settings: Settings, inputs: Sequence[Planned]) -> lis
     lines.append(f"  tasks    {threads}, {settings.memory / 1e6:,.0f} MB each, {run.executor.slots(settings.on_cpu)} at a time on {nodes}")
     if settings.gpu:
         lines.append(
-            f"  GPUs     {run.options.num_gpus:g} for each task but those that sample, cut or settle; {run.executor.slots(settings)} such tasks at a time"
+            f"  GPUs     {run.options.num_gpus:g} for each task but those that read, cut or settle rows for others; {run.executor.slots(settings)} such tasks at a time"
         )
     return lines
 

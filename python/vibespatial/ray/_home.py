@@ -70,6 +70,7 @@ def run_partitions(
     first.pieces, second.pieces = {}, {}
     reaches = shuffle(job, settings, first, Places(splits, "home"), f"{name} {first.source.name}")
     shuffle(job, settings, second, Places(splits, "reach", tuple(reaches)), f"{name} {second.source.name}")
+    wholes = [side.whole(job, settings) for side in others]
     calls = []
     for part in range(len(splits)):
         if not first.pieces.get(part):
@@ -79,8 +80,7 @@ def run_partitions(
             pieces = side.pieces.get(part, [])
             sides.append(side.side([], piece_count=len(pieces)))
             tables += pieces
-        for side in others:
-            whole, whole_tables = side.whole()
+        for whole, whole_tables in wholes:
             sides.append(whole)
             tables += whole_tables
         calls.append(
@@ -93,7 +93,7 @@ def run_blocks(
     job: Run, settings: Settings, spec: Spec, first: Planned, groups: Sequence[Sequence[Block]], others: Sequence[Planned], name: str
 ) -> list[Any]:
     """One pass: the blocks of one side, with all of the others everywhere."""
-    wholes = [side.whole() for side in others]
+    wholes = [side.whole(job, settings) for side in others]
     calls = []
     for part, group in enumerate(groups):
         sides = [first.side(group), *(side for side, _ in wholes)]
@@ -128,7 +128,7 @@ class OverlayPlan:
         lines = [f"overlay, {self.how}", *describe_job(self.job, self.settings, [self.left, self.right])]
         if self.splits is None:
             lines.append(
-                f"  the right side goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
+                f"  the right side is read once and goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
             )
             return "\n".join(lines)
         lines += describe_splits(self.splits)
@@ -243,7 +243,7 @@ class SqlPlan:
             lines += describe_splits(self.splits)
             lines.append(f"  each row of {self.order[0]} is in one partition, rows of {self.order[1]} wherever they can meet one")
         if sent:
-            lines.append(f"  {', '.join(sent)} to every node")
+            lines.append(f"  {', '.join(sent)}: read once, to every node")
         if self.combine:
             lines.append(f"  then, here: {' '.join(self.combine.split())}")
         return "\n".join(lines)

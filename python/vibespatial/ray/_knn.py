@@ -195,7 +195,7 @@ class KnnPlan:
         lines += describe_job(self.job, self.settings, [self.left, self.right])
         if self.splits is None:
             lines.append(
-                f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
+                f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) is read once and goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
             )
         else:
             lines += describe_splits(self.splits)
@@ -221,7 +221,7 @@ class KnnPlan:
             )
 
     def _broadcast(self, spec: Spec) -> list[Any]:
-        whole, whole_tables = self.right.whole()
+        whole, whole_tables = self.right.whole(self.job, self.settings)
         calls = [
             Call(
                 f"neighbours in part {part}",

@@ -62,6 +62,12 @@ class Progress:
         return f"{self.operation}: {self.stage}, {self.tasks_done} of {self.tasks} tasks, {self.rows:,} rows, {self.elapsed_s:.1f} s{eta}"
 
 
+def absolute(path: Union[str, "os.PathLike[str]"]) -> str:
+    """A path that means the same in all processes: workers have working directories of their own."""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def parse_bytes(text: Union[int, str]) -> int:
     """``"4GB"`` or a number of bytes."""
     if isinstance(text, int):
@@ -126,6 +132,10 @@ class Options:
             raise ValueError(f"num_gpus must be between 0 and 1, as a task uses one GPU, not {self.num_gpus!r}")
         if self.output is not None:
             self.output = os.fspath(self.output)
+            if self.output not in ("table", "dataset"):
+                self.output = absolute(self.output)
+        if self.temp_directory is not None:
+            self.temp_directory = absolute(self.temp_directory)
         if self.memory is not None:
             self.memory = parse_bytes(self.memory)
         if self.broadcast_limit is not None:
@@ -160,7 +170,7 @@ class Settings:
 
 @dataclass
 class Report:
-    """What a task says about itself. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `device` is
+    """What a task says about itself. `node` is Ray's name of the node that it ran on. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `device` is
     the GPU that the task was given. `engines` counts decisions: (operation, engine, reason) -> how often."""
 
     label: str = ""
@@ -169,6 +179,7 @@ class Report:
     cpu_seconds: float = 0.0
     read: int = 0
     host: str = ""
+    node: str = ""
     process: int = 0
     device: str = ""
     peak_memory: int = 0

@@ -305,7 +305,7 @@ class SJoinPlan:
 
     def _broadcast(self, spec: Spec) -> list[Any]:
         sent, read = (self.left, self.right) if spec.broadcast == "l" else (self.right, self.left)
-        whole, whole_tables = sent.whole()
+        whole, whole_tables = sent.whole(self.job, self.settings)
         calls = []
         for part, group in enumerate(self.groups):
             stream, stream_tables = read.side(group), tables_of(group)
@@ -369,7 +369,7 @@ def describe(plan: SJoinPlan) -> str:
         name, sent = ("left", plan.left) if plan.broadcast == "l" else ("right", plan.right)
         more = ", and one more settles its rows without a partner" if plan.broadcast in _KEPT[plan.how] else ""
         lines.append(
-            f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}"
+            f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) is read once and goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}"
         )
         return "\n".join(lines)
     lines += describe_splits(plan.splits)
