@@ -140,7 +140,7 @@ bench-spatialbench: extension ## run the twelve queries of SpatialBench beside t
 	@python=$$($(FETCH) bench-python) && $$python bench/spatialbench.py --extension $(EXTENSION) $(ARGS)
 
 .PHONY: bench-bundle
-bench-bundle: all ## pack these two benchmarks, the peers and the data for a machine without a network (ARGS="--only ours" goes to it)
+bench-bundle: all ## pack these two benchmarks, the peers and the data, or with ARGS=--ray a Ray cluster, for a machine without a network
 	@python3 scripts/bench_bundle.py --platform $(PLATFORM) --build $(BUILD) $(ARGS)
 
 .PHONY: functions

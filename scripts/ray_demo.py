@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 
+# Of Ray, which reads them when it is imported. It takes the address of a network card for 127.0.0.1, unless it is told that there is no cluster
+# beyond this machine.
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -45,22 +48,22 @@ def start(platform, build, program, arguments):
     except fetch.Failure as failure:
         fetch.say(str(failure))
         return 1
-    environment = {**os.environ, "PYTHONPATH": str(folder), "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-                   # Ray takes the address of a network card for 127.0.0.1, unless it is told that there is no cluster beyond this machine
-                   "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), **SETTINGS}
     command = [str(python), str(program), *arguments]
     if program == pathlib.Path(__file__).resolve():
         command.insert(2, "--run")
     os.execve(python, command, environment)
 
 
-def cluster(workers=2, store=500 * 2**20):
+def cluster(workers=2, store=500 * 2**20, gpus=0):
     """Starts a cluster that only this machine can reach; returns what ends it."""
     import ray
 
+    # Room for processes of both kinds of tasks, with a GPU and without: Ray ends those that wait if there are more than CPUs
+    more = {"_system_config": {"num_workers_soft_limit": 2 * workers}} if gpus else {}
     folder = tempfile.mkdtemp(prefix="vibe-ray-", dir="/tmp")
-    ray.init(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=folder, log_to_driver=False, configure_logging=False,
-             object_store_memory=store)
+    ray.init(num_cpus=workers, num_gpus=gpus, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=folder, log_to_driver=False, configure_logging=False,
+             object_store_memory=store, **more)
 
     def end():
         ray.shutdown()

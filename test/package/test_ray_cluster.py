@@ -140,7 +140,7 @@ def test_workers_that_are_killed_change_nothing(cluster, layers, tmp_path):
             timer.join()
         assert result.rows == sum(expected.values())
         assert bag(arrow(con.execute(f"SELECT id, other FROM '{out}/*.parquet'"))) == expected
-        assert sorted(path.name for path in out.iterdir())[0] == "_SUCCESS" and not (out / "_temporary").exists()
+        assert sorted(path.name for path in out.iterdir())[0] == "_SUCCESS" and not list(out.glob("_temporary*"))
         killed.update(victims)
     print(f"{sum(killed.values())} workers killed in {KILLS} runs: {dict(killed)}")
     assert sum(killed.values()) > 0
@@ -161,6 +161,10 @@ def test_what_a_killed_worker_has_spilled_is_removed(tmp_path):
     def start(how):
         return subprocess.Popen([sys.executable, "-c", code, tmp_path, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
+    # Whether a process of another machine lives is not known here
+    other_machine = tmp_path / "vibespatial-ray-another.machine-1"
+    other_machine.mkdir()
+    (other_machine / "lock").touch()
     living = start("lives")
     kept = living.stdout.readline().strip()
     dead = start("killed")
@@ -171,7 +175,7 @@ def test_what_a_killed_worker_has_spilled_is_removed(tmp_path):
     assert os.path.isdir(kept) and not os.path.exists(left)
     for process in (living, other):
         process.communicate("\n")
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [other_machine]
 
 
 def workers():
@@ -200,8 +204,17 @@ GPUS = """if True:
     con = vibespatial.connect(threads=1)
     fetch = lambda result: (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)()
     points = fetch(con.execute("SELECT i AS id, ST_Point((i * 7919 % 8600) / 200, (i * 104729 % 8200) / 200) AS geom FROM range(20000) t(i)"))
-    areas = fetch(con.execute("SELECT i AS id, ST_MakeEnvelope(i % 40, i // 40, i % 40 + 1 + i % 3, i // 40 + 1) AS geom FROM range(1600) t(i)"))
+    areas = fetch(con.execute("SELECT i AS id, ST_MakeEnvelope(i % 40 * 2, i // 40, i % 40 * 2 + 1 + i % 3, i // 40 + 1) AS geom FROM range(1600) t(i)"))
     found = []
+
+    def join(gpus, **options):
+        plan = vibespatial.ray.plan("sjoin", points, areas, "within", "full", aggregate={"n": "count(*)", "s": "sum(l.id * 7 + r.id)"}, partitions=4,
+                                    memory="1GB", **options)
+        result = plan.run()
+        (row,) = result.to_arrow().to_pylist()
+        found.append({"gpus": gpus, "asked": options.get("num_gpus", 0), "rows": [int(value) for value in row.values()], "log": result.log(),
+                      "plan": str(plan), "tasks": [(one.label.split()[0], one.device, one.process) for one in result.reports]})
+
     for gpus in (1, 2):
         folder = tempfile.mkdtemp(prefix="vibe-ray-", dir="/tmp")
         ray.init(num_cpus=2, num_gpus=gpus, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=folder, log_to_driver=False,
@@ -209,38 +222,91 @@ GPUS = """if True:
         try:
             for options in ({"num_gpus": gpus / 2, "gpu_memory": "1GB"}, {}):
                 for way in ({"broadcast": "right"}, {"broadcast": "never"}):
-                    result = vibespatial.ray.sjoin(points, areas, "within", aggregate={"n": "count(*)", "s": "sum(l.id * 7 + r.id)"}, partitions=4,
-                                                   memory="1GB", **options, **way)
-                    (row,) = result.to_arrow().to_pylist()
-                    found.append({"gpus": gpus, "asked": bool(options), "rows": [int(value) for value in row.values()], "log": result.log(),
-                                  "devices": [one.device for one in result.reports], "processes": [one.process for one in result.reports]})
+                    join(gpus, **options, **way)
+            if gpus == 1:
+                # While another holds the GPU: what needs none is done meanwhile, and the join waits until it is free
+                holder = ray.remote(num_gpus=1, num_cpus=0)(type("Holder", (), {"ready": lambda self: True})).remote()
+                ray.get(holder.ready.remote())
+                free = lambda one: ray.kill(holder) if one.stage == "join" and one.tasks_done == 0 else None
+                join(gpus, num_gpus=1, broadcast="never", progress=free)
         finally:
             ray.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
+    # In one process, which has run tasks without a GPU before
+    join(1, num_gpus=1, broadcast="never", executor="local")
     print(json.dumps(found))
 """
 
 
 def test_a_task_uses_the_gpu_that_it_was_given(fake_gpu):
-    """On a plug-in without a GPU: workers that share one, workers with one each, and workers that have reserved none."""
+    """On a plug-in without a GPU: workers that share one, workers with one each, workers that have reserved none, and a GPU that is taken."""
     environment = {**os.environ, "VIBESPATIAL_GPU_FOLDER": str(fake_gpu), "VIBESPATIAL_GPU_MIN_ROWS": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
                    "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run([sys.executable, "-c", GPUS], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) == 10 and len({tuple(one["rows"]) for one in found}) == 1 and found[0]["rows"][0] > 20000
+    local = found.pop()
     used = collections.defaultdict(set)
-    assert len(found) == 8 and len({tuple(one["rows"]) for one in found}) == 1 and found[0]["rows"][0] > 20000
-    for one in found:
-        engines = {(operation, engine) for task, operation, engine, _, _ in one["log"] if task.startswith("join")}
+    for one in [*found, local]:
+        # Of each kind of task: the GPUs, the processes, the engines
+        devices, processes, engines = (collections.defaultdict(set) for _ in range(3))
+        for kind, device, process in one["tasks"]:
+            devices[kind].add(device)
+            processes[kind].add(process)
+        for task, operation, engine, reason, _ in one["log"]:
+            engines[task.split()[0]].add((operation, engine, reason))
+        assert {"sample", "cut", "join", "settle"} == set(devices) or {"join", "settle"} == set(devices)
+        for kind in devices:
+            if kind != "join" or not one["asked"]:
+                assert devices[kind] == {""} and engines[kind] == {("all", "cpu", "the task has reserved no GPU")}, one
         if not one["asked"]:
-            assert engines == {("all", "cpu")} and set(one["devices"]) == {""}
+            assert "GPU" not in one["plan"]
             continue
-        assert any(operation.startswith("join_") and engine == "gpu" for operation, engine in engines), one["log"]
-        assert all("Fake" in device for device in one["devices"])
-        used[one["gpus"]].update(device.split(":")[0] for device in one["devices"])
+        assert any(operation.startswith("join_") and engine == "gpu" for operation, engine, _ in engines["join"]), one["log"]
+        assert all("Fake" in device for device in devices["join"])
+        if one is local:
+            continue
+        used[one["gpus"]].update(device.split(":")[0] for device in devices["join"])
+        # A process that has run tasks without a GPU is given none later
+        assert not processes["join"] & {process for kind in devices if kind != "join" for process in processes[kind]}
         # A process keeps its GPU: with several to be given, it ends after its task
-        assert one["gpus"] == 1 or len(set(one["processes"])) == len(one["processes"])
+        assert one["gpus"] == 1 or len(processes["join"]) == sum(kind == "join" for kind, _, _ in one["tasks"])
+        at_a_time = one["gpus"] / one["asked"]
+        assert "2 at a time on 1 node" in one["plan"] and f"GPUs     {one['asked']:g} for each task" in one["plan"] and f"; {at_a_time:g} such tasks" in one["plan"]
     assert used == {1: {"CUDA_VISIBLE_DEVICES=0"}, 2: {"CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=1"}}
+
+
+class _Nodes:
+    """Ray, as far as the executor asks it about the nodes of a cluster."""
+
+    def __init__(self, *nodes):
+        self.nodes = lambda: [{"Alive": alive, "Resources": {"CPU": cpus, "GPU": gpus}} for cpus, gpus, alive in nodes]
+        self.is_initialized = lambda: True
+
+
+def test_how_many_tasks_run_at_a_time(monkeypatch):
+    """By node, as a task runs on one: those with a GPU by GPUs, the others by CPUs."""
+    from vibespatial.ray import Options
+    from vibespatial.ray._executor import RayExecutor
+    from vibespatial.ray._options import Settings
+
+    def slots(nodes, **options):
+        monkeypatch.setitem(sys.modules, "ray", _Nodes(*nodes))
+        executor = RayExecutor(Options(**options))
+        return [executor.slots(Settings(2**30, gpu=gpu)) for gpu in (False, True)], executor.nodes, executor._once
+
+    cluster = [(8, 0, True), (3, 1, True), (16, 4, True), (100, 8, False)]
+    assert slots(cluster) == ([27, 0], 3, {})
+    assert slots(cluster, num_gpus=1) == ([27, 5], 3, {"max_calls": 1})
+    assert slots(cluster, num_gpus=0.4) == ([27, 10], 3, {"max_calls": 1})
+    assert slots(cluster, num_gpus=0.2, threads=2) == ([13, 9], 3, {"max_calls": 1})
+    assert slots(cluster[:2], num_gpus=0.1) == ([11, 3], 2, {})
+    for nodes, options in (([(8, 0, True), (8, 0, True)], {"num_gpus": 0.5}), ([(8, 0, True), (1, 1, True)], {"num_gpus": 1, "threads": 2})):
+        with pytest.raises(ValueError, match="no node of the cluster has . CPUs and"):
+            slots(nodes, **options)
+    with pytest.raises(ValueError, match="no node of the cluster has 9 CPUs"):
+        slots([(8, 0, True), (8, 0, True)], threads=9)
 
 
 def test_without_a_cluster_the_error_says_what_to_do():

@@ -2,7 +2,9 @@
 import collections
 import json
 import math
+import os
 import random
+import shutil
 from fractions import Fraction
 
 import pyarrow
@@ -248,6 +250,58 @@ def test_a_folder_of_geoparquet_is_written(folder, one, tmp_path):
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="notes.txt"):
         vibespatial.ray.sjoin(folder / "a", folder / "b", executor="local", output=tmp_path / "mine")
+
+
+def test_an_output_folder_that_nodes_do_not_share(folder, tmp_path):
+    """A task on another machine would not find the folder, or its part would not be here at the end."""
+    for stage, lost, message in (("done", "part-00001.parquet", "part-00001.parquet, which a task has written, is not here"), ("join", "", "is not there on")):
+        out = tmp_path / f"out{stage}"
+
+        def progress(one, out=out, stage=stage, lost=lost):
+            if one.stage == "join" and one.tasks_done == (one.tasks if stage == "done" else 1):
+                (out / lost).unlink() if lost else shutil.rmtree(out)
+
+        with pytest.raises(FileNotFoundError, match=f"{message}.*all nodes of the cluster share"):
+            vibespatial.ray.sjoin(folder / "a", folder / "b", executor="local", broadcast="never", partitions=3, output=out, progress=progress)
+        assert not (out / "_SUCCESS").exists()
+
+
+def test_paths_are_those_of_this_process(folder, one, tmp_path, monkeypatch):
+    """Workers have other working directories."""
+    monkeypatch.chdir(tmp_path)
+    plan = vibespatial.ray.plan("sjoin", os.path.relpath(folder / "a"), [os.path.relpath(folder / "b")], executor="local", output="out", temp_directory="spilled/here")
+    monkeypatch.chdir("/")
+    result = plan.run()
+    assert result.path == str(tmp_path / "out") and plan.settings.temp_directory == str(tmp_path / "spilled" / "here")
+    assert result.rows == one("intersects", "inner").num_rows and (tmp_path / "out" / "_SUCCESS").exists() and (tmp_path / "spilled" / "here").is_dir()
+
+
+def test_a_broadcast_side_is_read_once(folder, one):
+    """By a task of its own, also a side whose geometries are made by an expression; an error names the row group."""
+    def run(**options):
+        return ray_join((folder / "a", folder / "b"), "intersects", "full", **options)
+
+    result = run(broadcast="right", partitions=3)
+    read = collections.Counter()
+    for report in result.reports:
+        read[report.label.split()[0]] += report.read
+    assert bag(result.to_arrow()) == bag(one("intersects", "full")) and read == {"read": 180, "join": 260, "settle": 0}
+    with pytest.raises(vibespatial.ray.InputError, match="row group 0: .*bad row"):
+        run(broadcast="right", right_geometry="CASE WHEN id = 77 THEN error('bad row') ELSE geom END")
+
+
+def test_rows_that_move_keep_their_types(tmp_path):
+    con = vibespatial.connect(threads=1)
+    made = """SELECT i AS id, ('00000000-0000-0000-0000-' || lpad(i::VARCHAR, 12, '0'))::UUID AS u, i::DECIMAL(9, 2) AS d, ('{"i": ' || i || '}')::JSON AS j,
+              {'u': uuid(), 'n': [i]} AS s, make_timestamptz(i) AS t, ST_SetCRS(ST_Point(i % 9, i % 7), 'OGC:CRS84') AS geom FROM range(90) r(i)"""
+    con.execute(f"COPY ({made}) TO '{tmp_path}/a.parquet'")
+    types = [f"typeof({side}.{name}) AS {side}{name}" for side in "lr" for name in ("id", "u", "d", "j", "s", "t", "geom")]
+    pairs = f"FROM '{tmp_path}/a.parquet' l JOIN '{tmp_path}/a.parquet' r ON ST_Equals(l.geom, r.geom)"
+    expected = bag(arrow(con.execute(f"SELECT {', '.join(types)}, r.u::VARCHAR AS u, r.j->>'i' AS i {pairs}")))
+    for options in ({"broadcast": "right"}, {"broadcast": "never", "partitions": 3}):
+        result = vibespatial.ray.sjoin(tmp_path / "a.parquet", tmp_path / "a.parquet", "equals", select=[*types, "r.u::VARCHAR AS u", "r.j->>'i' AS i"],
+                                       executor="local", **options)
+        assert bag(result.to_arrow()) == expected and "UUID" in next(iter(expected)), options
 
 
 def test_parts_are_along_a_curve(tmp_path):

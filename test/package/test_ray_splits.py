@@ -104,6 +104,6 @@ def test_columns_that_a_text_needs():
 
 def test_options():
     assert parse_bytes("4GB") == 4 * 10**9 and parse_bytes("1.5MiB") == 3 * 2**19 and parse_bytes(7) == 7
-    for keywords in ({"partitions": 0}, {"threads": 1.5}, {"num_gpus": -1}, {"on_error": "ignore"}, {"memory": "4 apples"}):
+    for keywords in ({"partitions": 0}, {"threads": 1.5}, {"num_gpus": -1}, {"num_gpus": 2}, {"on_error": "ignore"}, {"memory": "4 apples"}):
         with pytest.raises(ValueError):
             Options(**keywords)

@@ -97,7 +97,7 @@ class DissolvePlan:
         for block in self.data.input.blocks:
             calls.append(
                 Call(
-                    f"group {block.label}", group_block, [self.settings, spec, self.data.side([block]), *tables_of([block])], 1 + self.count
+                    f"group {block.label}", group_block, [self.settings.on_cpu, spec, self.data.side([block]), *tables_of([block])], 1 + self.count
                 )
             )
         cut = self.job.stage("group", calls)

@@ -9,6 +9,7 @@ import glob
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -67,18 +68,26 @@ def _open_gpu(con: Any, settings: Settings) -> str:
     return f"{_GPUS}={given}: {detail}"
 
 
+def _node() -> str:
+    """Ray's name of the node that this process is on."""
+    ray = sys.modules.get("ray")
+    return str(ray.get_runtime_context().get_node_id()) if ray is not None and ray.is_initialized() else ""
+
+
 _SPILL = "vibespatial-ray-"
 
 
 def _temporary(settings: Settings) -> str:
-    """A folder of this process to spill into. It holds a file that is locked as long as the process lives; those that killed workers
-    have left are removed."""
+    """A folder of this process to spill into. It holds a file that is locked as long as the process lives; those that killed workers of
+    this machine have left are removed. Of other machines, which may share the parent, a lock need not say whether they live."""
     parent = settings.temp_directory or tempfile.gettempdir()
-    for path in glob.glob(os.path.join(glob.escape(parent), f"{_SPILL}*", "lock")):
+    os.makedirs(parent, exist_ok=True)
+    prefix = f"{_SPILL}{socket.gethostname()}-"
+    for path in glob.glob(os.path.join(glob.escape(parent), f"{glob.escape(prefix)}*", "lock")):
         with contextlib.suppress(OSError), open(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
-    folder = tempfile.mkdtemp(prefix=_SPILL, dir=parent)
+    folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
     descriptor = os.open(os.path.join(folder, "new"), os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     # Others see it when it is locked
@@ -127,7 +136,7 @@ def engine(settings: Settings, label: str, ordered: bool = False, written: bool 
     """A connection with the budget of a task, and the report that is filled in when it ends. `ordered` keeps rows in the order in which
     they are scanned. `written` keeps the sides of a join as they are written: DuckDB does not know how many rows an Arrow table has."""
     begin, cpu = time.monotonic(), time.process_time()
-    report = Report(label, host=socket.gethostname(), process=os.getpid())
+    report = Report(label, host=socket.gethostname(), node=_node(), process=os.getpid())
     config: dict[str, Any] = {
         "threads": settings.threads,
         "memory_limit": f"{settings.memory_limit // 2**20}MiB",
@@ -289,10 +298,12 @@ def packed(source: Source, columns: Sequence[str], rows: str) -> str:
 
 
 def unpacked(source: Source, columns: Sequence[str], rows: str) -> str:
-    """Rows that have moved, with their geometries."""
-    replaced = ", ".join(f"CAST(ST_GeomFromWKB({quote(name)}) AS {kind}) AS {quote(name)}" for name, kind in _geometries(source, columns))
-    listed = ", ".join(quote(name) for name in [*columns, f"{HIDDEN}id"])
-    return f"SELECT *{f' REPLACE ({replaced})' * bool(replaced)} FROM (SELECT {listed} FROM {rows})"
+    """Rows that have moved, with the types that they had: of some, such as UUID, Arrow knows only a text."""
+    kinds, geometries = dict(source.columns), dict(_geometries(source, columns))
+    listed = [
+        f"CAST({f'ST_GeomFromWKB({quote(name)})' if name in geometries else quote(name)} AS {kinds[name]}) AS {quote(name)}" for name in columns
+    ]
+    return f"SELECT {', '.join([*listed, f'{HIDDEN}id'])} FROM {rows}"
 
 
 @dataclass

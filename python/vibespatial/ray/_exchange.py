@@ -41,6 +41,21 @@ def boxes_of(batch: Any) -> Any:
 # ---- tasks
 
 
+def read_blocks(settings: Settings, side: Side) -> tuple[Any, ...]:
+    """The rows of blocks of files as one table, for all tasks that need them. Boxes are only computed: that finds geometries that cannot be read."""
+    with engine(settings, f"read {side.source.name}", ordered=True) as (con, report):
+        side.fill(iter(()))
+
+        def work() -> Any:
+            table = table_of(con, packed(side.source, side.columns, side.rows(con, "b")))
+            return table.drop_columns(list(BOX)) if side.boxes else table
+
+        table = guarded(con, settings, report, [side], work)
+        report.read = side.count
+        report.facts["bytes"] = table.nbytes
+    return report, table
+
+
 def sample_block(settings: Settings, side: Side, step: int, *tables: Any) -> tuple[Any, ...]:
     """Boxes and vertex counts of every step-th row."""
     with engine(settings, f"sample {side.source.name}") as (con, report):
@@ -150,9 +165,18 @@ class Planned:
     def side(self, blocks: Sequence[Block], **keywords: Any) -> Side:
         return Side(self.source, list(self.columns), [bare(block) for block in blocks], reach=self.reach, **keywords)
 
-    def whole(self) -> tuple[Side, list[Any]]:
-        """All rows, for a side that is broadcast."""
-        return self.side(merged(self.input.blocks)), tables_of(self.input.blocks)
+    def whole(self, run: Run, settings: Settings) -> tuple[Side, list[Any]]:
+        """All rows, for a side that is broadcast, and the Arrow tables that each task is given for them. Files are read once: Ray brings the tables to
+        every node that needs them, and the tasks of a node share them there."""
+        if not self.input.files:
+            return self.side(self.input.blocks), tables_of(self.input.blocks)
+        calls = []
+        settings = settings.on_cpu
+        for group in grouped(self.input.blocks, run.executor.slots(settings)):
+            one = self.side(merged(group), boxes=self.source.geometry is not None)
+            calls.append(Call(f"read {self.source.name}", read_blocks, [settings, one], 2))
+        pieces = [reference[1] for reference in run.stage(f"read {self.source.name}", calls)]
+        return self.side([], piece_count=len(pieces)), pieces
 
     def leaf(self, splits: Splits, leaf: int, boxes: bool) -> tuple[Side, list[Any]]:
         """The rows of a partition, and the Arrow tables that the task is given for them. `boxes` is whether the task needs theirs."""
@@ -179,10 +203,10 @@ def _grown(box: Optional[Box], reach: float) -> Optional[Box]:
     return (box[0] - slack, box[1] - slack, box[2] + slack, box[3] + slack)
 
 
-def streamed(run: Run, given: Input) -> list[list[Block]]:
+def streamed(run: Run, settings: Settings, given: Input) -> list[list[Block]]:
     """The blocks of an input in as many groups as there are tasks to read it: two for each that can run at a time, as every task has to
     make its own index of the other side; fewer if they would be small."""
-    groups = grouped(given.blocks, run.options.partitions or max(1, min(2 * run.executor.slots, 1 + given.rows // 20_000)))
+    groups = grouped(given.blocks, run.options.partitions or max(1, min(2 * run.executor.slots(settings), 1 + given.rows // 20_000)))
     return [merged(group) for group in groups]
 
 
@@ -227,6 +251,7 @@ def _middle(unit: Block) -> Block:
 
 def sample(run: Run, settings: Settings, planned: Sequence[Planned], count: int) -> list[Sample]:
     """A sample of each side for so many partitions: rows of some row groups, and the boxes of the others where the files have them."""
+    settings = settings.on_cpu
     calls: list[Call] = []
     chosen: list[tuple[list[Block], list[Block], list[int]]] = []
     for side in planned:
@@ -236,7 +261,7 @@ def sample(run: Run, settings: Settings, planned: Sequence[Planned], count: int)
         step = max(1, sum(unit.rows for unit in some) // max(run.options.sample_rows, _SAMPLED_ROWS * count))
         others = [unit for number, unit in enumerate(units) if number not in set(numbers)]
         begin = len(calls)
-        for group in grouped(some, run.executor.slots):
+        for group in grouped(some, run.executor.slots(settings)):
             columns = needed_columns(side.source.names, [side.source.geometry])
             one = Side(side.source, columns, [bare(unit) for unit in group], boxes=True, reach=side.reach)
             calls.append(Call(f"sample {side.source.name}", sample_block, [settings, one, step, *tables_of(group)], 2))
@@ -271,7 +296,7 @@ def partition_count(run: Run, settings: Settings, planned: Sequence[Planned]) ->
     size = sum(side.input.bytes for side in planned)
     rows = sum(side.input.rows for side in planned)
     by_memory = -(-4 * size // settings.memory_limit)
-    by_workers = min(3 * run.executor.slots, 1 + rows // 20_000)
+    by_workers = min(3 * run.executor.slots(settings), 1 + rows // 20_000)
     return int(max(1, by_memory, by_workers))
 
 
@@ -305,7 +330,7 @@ def shuffle(run: Run, settings: Settings, side: Planned, places: Places, name: s
             leaves = [0, *leaves]
         one = side.side([block], boxes=True)
         leaves_of.append(leaves)
-        calls.append(Call(f"cut {block.label}", cut_block, [settings, one, places, leaves, *tables_of([block])], 1 + len(leaves)))
+        calls.append(Call(f"cut {block.label}", cut_block, [settings.on_cpu, one, places, leaves, *tables_of([block])], 1 + len(leaves)))
     references = run.stage(f"cut {name}", calls)
     reaches: list[Optional[Box]] = [None] * len(places.splits)
     side.once = True
@@ -332,7 +357,7 @@ def opening_of(run: Run, settings: Settings) -> dict[str, Any]:
     return {
         "put": run.executor.put,
         "block_bytes": min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20),
-        "blocks": max(4 * run.executor.slots, run.options.partitions or 1),
+        "blocks": max(4 * run.executor.slots(settings.on_cpu), run.options.partitions or 1),
         "on_error": run.options.on_error,
     }
 
@@ -348,7 +373,11 @@ def describe_job(run: Run, settings: Settings, inputs: Sequence[Planned]) -> lis
     lines = [f"  {side.source.name:<8} {side.input}; columns: {', '.join(side.columns) or 'none'}" for side in inputs]
     threads = f"{settings.threads} thread{'s' * (settings.threads != 1)}"
     nodes = f"{run.executor.nodes} node{'s' * (run.executor.nodes != 1)}"
-    lines.append(f"  tasks    {threads}, {settings.memory / 1e6:,.0f} MB each, {run.executor.slots} at a time on {nodes}")
+    lines.append(f"  tasks    {threads}, {settings.memory / 1e6:,.0f} MB each, {run.executor.slots(settings.on_cpu)} at a time on {nodes}")
+    if settings.gpu:
+        lines.append(
+            f"  GPUs     {run.options.num_gpus:g} for each task but those that read, cut or settle rows for others; {run.executor.slots(settings)} such tasks at a time"
+        )
     return lines
 
 

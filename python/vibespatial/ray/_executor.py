@@ -1,7 +1,7 @@
 """Who runs the tasks: a Ray cluster, or this process.
 
-A task is a function of this package that returns a tuple. Its first value is a `Report`; the others stay where they are until a later task or
-the caller asks for them. Tasks depend on their arguments alone and change nothing but the files that they put in place at their end, so a
+A task is a function of this package that takes its `Settings` first and returns a tuple. Its first value is a `Report`; the others stay where
+they are until a later task or the caller asks for them. Tasks depend on their arguments alone and change nothing but the files that they put in place at their end, so a
 task that Ray starts again gives the same rows, and nothing is doubled.
 """
 
@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Sequence
 
-from ._options import Cancelled, Options, Progress, Report
+from ._options import Cancelled, Options, Progress, Report, Settings
 
 _POLL_S = 0.1
 # How long tasks that were cancelled may take to end
@@ -22,8 +22,8 @@ _END_S = 10
 
 @dataclass
 class Call:
-    """A task to run. References among `arguments` are replaced by their values; those inside of other values are not. `work` is an
-    estimate: those with the most begin first."""
+    """A task to run. References among `arguments` are replaced by their values; those inside of other values are not. The first is its
+    `Settings`, which say what it reserves. `work` is an estimate: those with the most begin first."""
 
     label: str
     task: Callable[..., tuple[Any, ...]]
@@ -31,15 +31,23 @@ class Call:
     returns: int = 1
     work: float = 0.0
 
+    @property
+    def settings(self) -> Settings:
+        found: Settings = self.arguments[0]
+        return found
+
 
 class LocalExecutor:
     """Tasks in this process, one after another. For tests, and to look at a plan without a cluster."""
 
-    slots = 1
     nodes = 1
 
     def __init__(self, options: Options) -> None:
         self.options = options
+
+    def slots(self, settings: Settings) -> int:
+        """How many tasks with these settings run at a time."""
+        return 1
 
     def memory(self) -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
@@ -82,21 +90,25 @@ class RayExecutor:
         self.ray = ray
         self.options = options
         self._remote: dict[Any, Any] = {}
-        resources = ray.cluster_resources()
-        cores = int(resources.get("CPU", 1))
-        if options.threads > max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]):
-            raise ValueError(f"no node of the cluster has {options.threads} CPUs for one task: choose fewer threads")
-        if options.num_gpus and resources.get("GPU", 0) < options.num_gpus:
-            raise ValueError(f"the cluster has {resources.get('GPU', 0):g} GPUs, and a task asks for {options.num_gpus:g}")
-        self.slots = max(1, cores // options.threads)
-        nodes = [node for node in ray.nodes() if node["Alive"]]
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self.nodes = len(nodes)
+        # A task runs on one node, so what is left of each node is of no use
+        cores = [int(node.get("CPU", 0) / options.threads) for node in nodes]
+        self._slots = {False: sum(cores), True: 0}
+        if not self._slots[False]:
+            raise ValueError(f"no node of the cluster has {options.threads} CPUs for one task: choose fewer threads")
         # A process cannot change its GPU: where a node has several, it ends after one task, as the next may be given another one
         self._once: dict[str, int] = {}
         if options.num_gpus:
-            self.slots = max(1, min(self.slots, int(resources["GPU"] / options.num_gpus)))
-            if any(node["Resources"].get("GPU", 0) > 1 for node in nodes):
+            sharing = int(1 / options.num_gpus + 1e-9)
+            self._slots[True] = sum(min(some, int(node.get("GPU", 0)) * sharing) for some, node in zip(cores, nodes))
+            if not self._slots[True]:
+                raise ValueError(f"no node of the cluster has {options.threads} CPUs and {options.num_gpus:g} GPUs, which a task asks for")
+            if any(node.get("GPU", 0) > 1 for node in nodes):
                 self._once = {"max_calls": 1}
+
+    def slots(self, settings: Settings) -> int:
+        return self._slots[settings.gpu]
 
     def memory(self) -> int:
         """The share of half of a node's memory that one task has, on the node that has least."""
@@ -120,12 +132,15 @@ class RayExecutor:
         return reference
 
     def submit(self, call: Call) -> list[Any]:
-        remote = self._remote.get(call.task)
+        gpu = call.settings.gpu
+        remote = self._remote.get((call.task, gpu))
         if remote is None:
-            remote = self._remote[call.task] = self.ray.remote(num_cpus=self.options.threads, **self._once)(call.task)
+            # Ray has processes for tasks with a GPU, and others for those without
+            remote = self.ray.remote(num_cpus=self.options.threads, **(self._once if gpu else {}))(call.task)
+            self._remote[call.task, gpu] = remote
         found = remote.options(
             name=call.label,
-            num_gpus=self.options.num_gpus,
+            num_gpus=self.options.num_gpus if gpu else 0,
             num_returns=call.returns,
             max_retries=self.options.max_retries,
             retry_exceptions=False,
@@ -192,7 +207,7 @@ class Run:
             raise Cancelled(f"{self.operation} was cancelled")
 
     def stage(self, name: str, calls: Sequence[Call], counts: bool = False) -> list[list[Any]]:
-        """Runs tasks and returns the references of each. `counts` says whether their rows are rows of the result.
+        """Runs tasks of the same settings and returns the references of each. `counts` says whether their rows are rows of the result.
 
         No more tasks are under way than twice what runs at a time: what is read ahead needs memory. If one fails or the operation is
         cancelled, those under way are ended.
@@ -201,12 +216,13 @@ class Run:
         under_way: dict[Any, int] = {}
         stage_begin = time.monotonic()
         done = following = 0
+        ahead = 2 * self.executor.slots(calls[0].settings) if calls else 0
         order = sorted(range(len(calls)), key=lambda at: -calls[at].work)
         self._tell(name, 0, len(calls), stage_begin)
         try:
             while done < len(calls):
                 self._check()
-                while following < len(calls) and len(under_way) < 2 * self.executor.slots:
+                while following < len(calls) and len(under_way) < ahead:
                     at = order[following]
                     results[at] = references = self.executor.submit(calls[at])
                     under_way[references[0]] = at

@@ -70,6 +70,7 @@ def run_partitions(
     first.pieces, second.pieces = {}, {}
     reaches = shuffle(job, settings, first, Places(splits, "home"), f"{name} {first.source.name}")
     shuffle(job, settings, second, Places(splits, "reach", tuple(reaches)), f"{name} {second.source.name}")
+    wholes = [side.whole(job, settings) for side in others]
     calls = []
     for part in range(len(splits)):
         if not first.pieces.get(part):
@@ -79,8 +80,7 @@ def run_partitions(
             pieces = side.pieces.get(part, [])
             sides.append(side.side([], piece_count=len(pieces)))
             tables += pieces
-        for side in others:
-            whole, whole_tables = side.whole()
+        for whole, whole_tables in wholes:
             sides.append(whole)
             tables += whole_tables
         calls.append(
@@ -93,7 +93,7 @@ def run_blocks(
     job: Run, settings: Settings, spec: Spec, first: Planned, groups: Sequence[Sequence[Block]], others: Sequence[Planned], name: str
 ) -> list[Any]:
     """One pass: the blocks of one side, with all of the others everywhere."""
-    wholes = [side.whole() for side in others]
+    wholes = [side.whole(job, settings) for side in others]
     calls = []
     for part, group in enumerate(groups):
         sides = [first.side(group), *(side for side, _ in wholes)]
@@ -128,7 +128,7 @@ class OverlayPlan:
         lines = [f"overlay, {self.how}", *describe_job(self.job, self.settings, [self.left, self.right])]
         if self.splits is None:
             lines.append(
-                f"  the right side goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
+                f"  the right side is read once and goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
             )
             return "\n".join(lines)
         lines += describe_splits(self.splits)
@@ -198,7 +198,7 @@ def plan_overlay(
         passes.append((_widened(call(1, "difference"), columns, range(middle, len(columns) - 1)), True))
     plan = OverlayPlan(job, settings, planned[0], planned[1], how, (views[0][0], views[1][0]), passes, empty)
     if len(passes) == 1 and choose_broadcast(job, settings, inputs[0], inputs[1], "r"):
-        plan.groups = streamed(job, inputs[0])
+        plan.groups = streamed(job, settings, inputs[0])
         return plan
     plan.splits, _ = place(job, settings, planned, partition_count(job, settings, planned), [False, False])
     return plan
@@ -243,7 +243,7 @@ class SqlPlan:
             lines += describe_splits(self.splits)
             lines.append(f"  each row of {self.order[0]} is in one partition, rows of {self.order[1]} wherever they can meet one")
         if sent:
-            lines.append(f"  {', '.join(sent)} to every node")
+            lines.append(f"  {', '.join(sent)}: read once, to every node")
         if self.combine:
             lines.append(f"  then, here: {' '.join(self.combine.split())}")
         return "\n".join(lines)
@@ -361,7 +361,7 @@ def plan_sql(
             con.execute(f"DESCRIBE {combine}")
     plan = SqlPlan(job, settings, query, combine, planned, order, empty)
     if len(names) == 1:
-        plan.groups = streamed(job, planned[names[0]].input)
+        plan.groups = streamed(job, settings, planned[names[0]].input)
     else:
         both = [planned[name] for name in names]
         plan.splits, _ = place(job, settings, both, partition_count(job, settings, both), [False, False])

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Iterable, Optional, Sequence
 
-from ._options import InputError
+from ._options import InputError, absolute
 from ._splits import Box
 
 # Columns of ours have this prefix, so that they meet none of the user's
@@ -352,7 +352,7 @@ def open_input(
     if isinstance(given, (str, os.PathLike)) or (
         isinstance(given, (list, tuple)) and given and all(isinstance(one, (str, os.PathLike)) for one in given)
     ):
-        paths = [os.fspath(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
+        paths = [absolute(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
         source, found, files, skipped = _open_files(paths, name, block_bytes, blocks, on_error)
     else:
         import pyarrow  # type: ignore[import-untyped]

@@ -195,7 +195,7 @@ class KnnPlan:
         lines += describe_job(self.job, self.settings, [self.left, self.right])
         if self.splits is None:
             lines.append(
-                f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
+                f"  the right side ({self.right.input.bytes / 1e6:,.1f} MB) is read once and goes to every node; the left side is read by {len(self.groups)} task{'s' * (len(self.groups) != 1)}"
             )
         else:
             lines += describe_splits(self.splits)
@@ -221,7 +221,7 @@ class KnnPlan:
             )
 
     def _broadcast(self, spec: Spec) -> list[Any]:
-        whole, whole_tables = self.right.whole()
+        whole, whole_tables = self.right.whole(self.job, self.settings)
         calls = [
             Call(
                 f"neighbours in part {part}",
@@ -274,7 +274,7 @@ class KnnPlan:
             Call(
                 f"settle neighbours of part {home}",
                 settle_neighbours,
-                [self.settings, spec, home, first[home][2], *(reference[1] for reference, homes in zip(second, answers) if home in homes)],
+                [self.settings.on_cpu, spec, home, first[home][2], *(reference[1] for reference, homes in zip(second, answers) if home in homes)],
                 2,
             )
             for home, leaves in enumerate(asks)
@@ -311,7 +311,7 @@ def plan_knn(
     planned = [Planned.of(left_input, shape.items), Planned.of(right_input, shape.items)]
     plan = KnnPlan(job, settings, planned[0], planned[1], k, max_distance, shape)
     if choose_broadcast(job, settings, left_input, right_input, "r"):
-        plan.groups = streamed(job, left_input)
+        plan.groups = streamed(job, settings, left_input)
         return plan
     plan.splits, samples = place(job, settings, planned, partition_count(job, settings, planned), [False, True])
     plan.extent = extent_of(samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Optional, Union
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -62,6 +62,12 @@ class Progress:
         return f"{self.operation}: {self.stage}, {self.tasks_done} of {self.tasks} tasks, {self.rows:,} rows, {self.elapsed_s:.1f} s{eta}"
 
 
+def absolute(path: Union[str, "os.PathLike[str]"]) -> str:
+    """A path that means the same in all processes: workers have working directories of their own."""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def parse_bytes(text: Union[int, str]) -> int:
     """``"4GB"`` or a number of bytes."""
     if isinstance(text, int):
@@ -82,8 +88,9 @@ class Options:
     exchange          'auto', 'direct' (every task reads its rows from the files) or 'shuffle' (rows move between workers)
     memory            the memory of one task, such as '4GB'; by default its share of half of a node
     threads           DuckDB threads of one task
-    num_gpus          the share of a GPU that one task reserves; 0 keeps the work on the CPU
-    gpu_memory        the device memory that one task may use, such as '8GB'; workers that share a GPU need it
+    num_gpus          the share of a GPU that a task reserves which joins, searches, dissolves or runs a query, at most 1; 0 keeps all work
+                      on the CPU. Tasks that sample, cut and settle rows reserve none
+    gpu_memory        the device memory that such a task may use, such as '8GB'; workers that share a GPU need it
     temp_directory    where tasks spill; by default the system's folder for temporary files
     on_error          'raise', or 'skip' to go on without row groups that cannot be read
     progress          True prints to stderr, a function gets a `Progress`
@@ -121,10 +128,14 @@ class Options:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number above 0, not {value!r}")
-        if self.num_gpus < 0:
-            raise ValueError("num_gpus must not be negative")
+        if not 0 <= self.num_gpus <= 1:
+            raise ValueError(f"num_gpus must be between 0 and 1, as a task uses one GPU, not {self.num_gpus!r}")
         if self.output is not None:
             self.output = os.fspath(self.output)
+            if self.output not in ("table", "dataset"):
+                self.output = absolute(self.output)
+        if self.temp_directory is not None:
+            self.temp_directory = absolute(self.temp_directory)
         if self.memory is not None:
             self.memory = parse_bytes(self.memory)
         if self.broadcast_limit is not None:
@@ -137,7 +148,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a task has to know to open its engine."""
+    """What a task has to know to open its engine. `gpu` is whether it runs on a GPU, and so whether it reserves a share of one."""
 
     memory: int
     threads: int = 1
@@ -151,10 +162,15 @@ class Settings:
         """DuckDB's share of the budget of a task."""
         return max(self.memory - _BESIDE, self.memory // 2)
 
+    @property
+    def on_cpu(self) -> "Settings":
+        """Those of a task that has nothing for a GPU to do."""
+        return replace(self, gpu=False, gpu_memory=None)
+
 
 @dataclass
 class Report:
-    """What a task says about itself. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `device` is
+    """What a task says about itself. `node` is Ray's name of the node that it ran on. `peak_memory` is that of its process, without Ray's objects, which all workers of a node share. `device` is
     the GPU that the task was given. `engines` counts decisions: (operation, engine, reason) -> how often."""
 
     label: str = ""
@@ -163,6 +179,7 @@ class Report:
     cpu_seconds: float = 0.0
     read: int = 0
     host: str = ""
+    node: str = ""
     process: int = 0
     device: str = ""
     peak_memory: int = 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
 from ._engine import extent as box_of
@@ -20,9 +22,15 @@ _ROW_GROUP = 50_000
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of GeoParquet. A part gets its name when it is whole, and _SUCCESS is written when all parts are there."""
+    """A folder of GeoParquet. A part gets its name when it is whole, and _SUCCESS is written when all parts are there. Until then it is in a
+    folder of this run, so that a task that goes on, on a node that was lost, changes nothing after the end."""
 
     path: str
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def _temporary(self) -> str:
+        return f"{_TEMPORARY}-{self.run}"
 
     def _open(self) -> tuple[Any, str]:
         filesystem, inner, _ = _filesystem(self.path)
@@ -30,14 +38,8 @@ class Folder:
 
     def prepare(self, overwrite: bool) -> None:
         filesystem, inner = self._open()
-        names = []
-        if filesystem is None:
-            if os.path.isdir(inner):
-                names = sorted(os.listdir(inner))
-            os.makedirs(os.path.join(inner, _TEMPORARY), exist_ok=True)
-        elif filesystem.exists(inner):
-            names = sorted(name.rsplit("/", 1)[-1] for name in filesystem.ls(inner, detail=False))
-        ours = [name for name in names if name == SUCCESS or name == _TEMPORARY or name.startswith("part-")]
+        names = self._names(filesystem, inner)
+        ours = [name for name in names if name == SUCCESS or name.startswith((_TEMPORARY, "part-"))]
         if len(ours) < len(names):
             raise FileExistsError(
                 f"{self.path} holds other files ({next(name for name in names if name not in ours)}): choose an empty folder"
@@ -48,24 +50,39 @@ class Folder:
         for name in sorted(ours, key=lambda one: one != SUCCESS):
             self._remove(filesystem, f"{inner}/{name}")
         if filesystem is None:
-            os.makedirs(os.path.join(inner, _TEMPORARY), exist_ok=True)
+            os.makedirs(os.path.join(inner, self._temporary))
         else:
-            filesystem.makedirs(f"{inner}/{_TEMPORARY}", exist_ok=True)
+            filesystem.makedirs(f"{inner}/{self._temporary}", exist_ok=True)
+
+    @staticmethod
+    def _names(filesystem: Any, inner: str) -> list[str]:
+        if filesystem is None:
+            return sorted(os.listdir(inner)) if os.path.isdir(inner) else []
+        # Not from its cache: tasks have written there
+        filesystem.invalidate_cache()
+        return sorted(name.rsplit("/", 1)[-1] for name in filesystem.ls(inner, detail=False)) if filesystem.exists(inner) else []
 
     @staticmethod
     def _remove(filesystem: Any, path: str) -> None:
         if filesystem is not None:
-            filesystem.rm(path, recursive=True)
+            # An object store has no folders that are empty
+            if filesystem.exists(path):
+                filesystem.rm(path, recursive=True)
         elif os.path.isdir(path):
-            for name in os.listdir(path):
-                os.unlink(os.path.join(path, name))
-            os.rmdir(path)
+            # Such a task may put a file there meanwhile
+            shutil.rmtree(path, ignore_errors=True)
         else:
             os.unlink(path)
 
-    def finish(self, summary: dict[str, Any]) -> None:
+    def finish(self, summary: dict[str, Any], parts: Sequence[str]) -> None:
+        """Ends the result. `parts` are the files that tasks have written: all of them must be here."""
         filesystem, inner = self._open()
-        self._remove(filesystem, f"{inner}/{_TEMPORARY}")
+        missing = sorted(set(parts) - set(self._names(filesystem, inner)))
+        if missing:
+            raise FileNotFoundError(
+                f"{inner}/{missing[0]}, which a task has written, is not here: output= must be a folder that all nodes of the cluster share"
+            )
+        self._remove(filesystem, f"{inner}/{self._temporary}")
         data = json.dumps(summary).encode()
         if filesystem is None:
             partial = os.path.join(inner, f".{SUCCESS}")
@@ -75,12 +92,16 @@ class Folder:
         else:
             filesystem.pipe_file(f"{inner}/{SUCCESS}", data)
 
-    def write(self, con: Any, sql: str, part: str, extent: Optional[Box]) -> tuple[int, int]:
-        """Writes the rows of a query as one part along a Hilbert curve; returns rows and bytes. A query without rows writes nothing."""
+    def write(self, con: Any, sql: str, part: str, extent: Optional[Box]) -> tuple[int, list[str]]:
+        """Writes the rows of a query as one part along a Hilbert curve; returns how many, and the name of the part. A query without rows
+        writes nothing."""
         filesystem, inner = self._open()
-        temporary = f"{inner}/{_TEMPORARY}/{part}-{uuid.uuid4().hex}"
-        final = f"{inner}/part-{part}.parquet"
+        temporary = f"{inner}/{self._temporary}/{part}-{uuid.uuid4().hex}"
+        name = f"part-{part}.parquet"
+        final = f"{inner}/{name}"
         if filesystem is None:
+            if not os.path.isdir(os.path.dirname(temporary)):
+                raise FileNotFoundError(f"{inner} is not there on {socket.gethostname()}: output= must be a folder that all nodes of the cluster share")
             with open(temporary, "wb") as file:
                 rows = write_parquet(con, sql, file, extent)
         else:
@@ -88,14 +109,12 @@ class Folder:
                 rows = write_parquet(con, sql, file, extent)
         if not rows:
             self._remove(filesystem, temporary)
-            return 0, 0
+            return 0, []
         if filesystem is None:
-            size = os.path.getsize(temporary)
             os.replace(temporary, final)
         else:
-            size = filesystem.size(temporary)
             filesystem.mv(temporary, final)
-        return rows, size
+        return rows, [name]
 
 
 def _geometries(schema: Any) -> dict[str, dict[str, Any]]:

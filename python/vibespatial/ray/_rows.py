@@ -63,8 +63,7 @@ class Sink:
             parts = partial(con, [*self.shape.names, *also], self.shape.aggregates, source)
             return parts[0].num_rows, parts
         if self.folder is not None:
-            rows, size = self.folder.write(con, sql, part, self.extent)
-            return rows, size
+            return self.folder.write(con, sql, part, self.extent)
         table = table_of(con, sql)
         return table.num_rows, table
 
@@ -126,6 +125,7 @@ def finish(run: Run, plan: Any, sink: Sink, references: Sequence[Any], schema: A
         held = run.executor.put(table)
         return Result(table.num_rows, plan, run.reports, skipped, None, [held], run.executor, table)
     if sink.folder is not None:
-        sink.folder.finish({"rows": run.rows, "parts": len(references)})
+        parts = [name for reference in references for name in run.executor.get(reference)]
+        sink.folder.finish({"rows": run.rows, "parts": len(parts)}, parts)
         return Result(run.rows, plan, run.reports, skipped, sink.folder.path)
     return Result(run.rows, plan, run.reports, skipped, None, list(references), run.executor, schema)

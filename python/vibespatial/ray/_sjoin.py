@@ -305,7 +305,7 @@ class SJoinPlan:
 
     def _broadcast(self, spec: Spec) -> list[Any]:
         sent, read = (self.left, self.right) if spec.broadcast == "l" else (self.right, self.left)
-        whole, whole_tables = sent.whole()
+        whole, whole_tables = sent.whole(self.job, self.settings)
         calls = []
         for part, group in enumerate(self.groups):
             stream, stream_tables = read.side(group), tables_of(group)
@@ -319,7 +319,7 @@ class SJoinPlan:
             found = []
         if spec.broadcast in _KEPT[self.how]:
             away = [reference[4 if spec.broadcast == "l" else 5] for reference in references]
-            call = Call("settle", settle_broadcast, [self.settings, spec, whole, read.side([]), len(away), *away, *whole_tables], 2)
+            call = Call("settle", settle_broadcast, [self.settings.on_cpu, spec, whole, read.side([]), len(away), *away, *whole_tables], 2)
             found.append(self.job.stage("settle", [call], counts=True)[0][1])
         return found
 
@@ -355,7 +355,7 @@ class SJoinPlan:
                 if reports[part].facts["waiting"][at]:
                     away = [other[4 + at] for other, report in zip(references, reports) if part in report.facts["away"][at]]
                     settle.append(
-                        Call(f"settle part {part} of {alias}", settle_rows, [self.settings, spec, part, alias, reference[2 + at], *away], 2)
+                        Call(f"settle part {part} of {alias}", settle_rows, [self.settings.on_cpu, spec, part, alias, reference[2 + at], *away], 2)
                     )
         if settle:
             found += [reference[1] for reference in self.job.stage("settle", settle, counts=True)]
@@ -369,7 +369,7 @@ def describe(plan: SJoinPlan) -> str:
         name, sent = ("left", plan.left) if plan.broadcast == "l" else ("right", plan.right)
         more = ", and one more settles its rows without a partner" if plan.broadcast in _KEPT[plan.how] else ""
         lines.append(
-            f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}"
+            f"  the {name} side ({sent.input.bytes / 1e6:,.1f} MB) is read once and goes to every node; the other side is read by {len(plan.groups)} task{'s' * (len(plan.groups) != 1)}{more}"
         )
         return "\n".join(lines)
     lines += describe_splits(plan.splits)
@@ -413,7 +413,7 @@ def plan_sjoin(
     plan = SJoinPlan(job, settings, planned[0], planned[1], on, how, shape)
     plan.broadcast = choose_broadcast(job, settings, left_input, right_input)
     if plan.broadcast:
-        plan.groups = streamed(job, right_input if plan.broadcast == "l" else left_input)
+        plan.groups = streamed(job, settings, right_input if plan.broadcast == "l" else left_input)
         return plan
     # Empty geometries may equal each other, so all of them must be in one partition
     direct = predicate.lower().removeprefix("st_") != "equals"
