@@ -3,7 +3,6 @@
 #include "duckdb/scalar_batch/physical.hpp"
 #include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
-#include "duckdb/support/task_parallel.hpp"
 #include "engine/scalar/overlay_batch.hpp"
 
 namespace duckdb {
@@ -30,7 +29,7 @@ Operation OperationOf(const ScalarTask &task) {
 
 ScalarBatchDispatch::ScalarBatchDispatch(ClientContext &context, const PhysicalScalarBatch &op)
     : OperatorDispatch(context, "VIBE_SCALAR_BATCH"), op(op),
-      dispatch(OperationOf(op.tasks[0]), mode, operator_name, query) {
+      dispatch(OperationOf(op.tasks[0]), mode, operator_name, query), threads(context) {
 }
 
 ScalarBatchDispatch::~ScalarBatchDispatch() {
@@ -76,9 +75,11 @@ std::unique_ptr<vibespatial::GpuScalarBatch> ScalarBatchDispatch::NewDeviceBatch
 	auto &engine = dispatch.Engine();
 	if (task.IsOverlay()) {
 		return vibespatial::MakeOverlayBatch(
-		    task, [&engine](const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel) {
+		    task,
+		    [&engine](const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel) {
 			    return engine.BeginUnion(net, parallel);
-		    });
+		    },
+		    [this](const std::function<void(vibespatial::Parallel &)> &work) { threads.Run(work); });
 	}
 	return engine.NewScalarBatch(task);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb/operators/operator_dispatch.hpp"
+#include "duckdb/support/task_parallel.hpp"
 #include "engine/scalar/column.hpp"
 
 namespace duckdb {
@@ -54,6 +55,7 @@ private:
 
 	const PhysicalScalarBatch &op;
 	vibespatial::Dispatch dispatch;
+	TaskThreads threads;
 	std::atomic<bool> started {false};
 	std::atomic<bool> active {false};
 	mutex start_lock;

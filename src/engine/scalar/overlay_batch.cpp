@@ -6,10 +6,106 @@ namespace vibespatial {
 
 namespace {
 
+//! Fails as the engine does: with a GpuError
+class OnDevice : public OverlayDevice {
+public:
+	OnDevice(const BeginUnion &begin, GpuTimes &times) : begin(begin), times(times) {
+	}
+	bool Takes(size_t) override {
+		return true;
+	}
+	bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
+		const auto work = begin(net, parallel);
+		steps(*work);
+		times.Add(work->times);
+		return true;
+	}
+
+private:
+	const BeginUnion &begin;
+	GpuTimes &times;
+};
+
+//! Some rows of a batch that follow each other, done by one thread
+class OverlayPiece {
+public:
+	OverlayPiece(const ScalarTask &task, const ScalarInput &input, size_t first, size_t end)
+	    : first(first), end(end), task(task), input(input) {
+	}
+
+	//! The result of each row is PAIR_OPEN where the device has none
+	void Run(const BeginUnion &begin, uint8_t *results, double *numbers) {
+		GroupedOverlay pairs(task.overlay);
+		std::vector<size_t> rows;
+		Poll poll;
+		for (size_t i = first; i < end; i++) {
+			const auto left = Slice(*input.left, input.left_is_constant ? 0 : input.first + i);
+			const auto right = Slice(*input.right, input.right_is_constant ? 0 : input.first + i);
+			poll(left.size + right.size);
+			if (Add(pairs, left, right)) {
+				rows.push_back(i);
+			}
+		}
+		if (rows.empty()) {
+			return;
+		}
+		OnDevice device(begin, times);
+		Serial serial;
+		if (task.GivesNumbers()) {
+			const auto areas = pairs.Areas(device, serial);
+			for (size_t i = 0; i < rows.size(); i++) {
+				if (areas[i] == areas[i]) {
+					numbers[rows[i]] = areas[i];
+					results[rows[i]] = vibe::PAIR_TRUE;
+				}
+			}
+			return;
+		}
+		auto made = pairs.Run(device, serial);
+		for (size_t i = 0; i < rows.size(); i++) {
+			results[rows[i]] = made[i].empty() ? vibe::PAIR_OPEN : vibe::PAIR_TRUE;
+			begins.resize(rows[i] - first + 1, wkb.size());
+			wkb.insert(wkb.end(), made[i].begin(), made[i].end());
+		}
+	}
+	//! Adds the geometries of the rows to those of the rows before
+	void MoveTo(std::vector<uint8_t> &all, std::vector<int64_t> &all_begins) {
+		begins.resize(end - first, wkb.size());
+		for (size_t i = 1; i < begins.size(); i++) {
+			all_begins.push_back(int64_t(all.size() + begins[i]));
+		}
+		all.insert(all.end(), wkb.begin(), wkb.end());
+		all_begins.push_back(int64_t(all.size()));
+		std::vector<uint8_t>().swap(wkb);
+	}
+
+	const size_t first;
+	const size_t end;
+	GpuTimes times;
+
+private:
+	static WkbSlice Slice(const ScalarSide &side, size_t row) {
+		return WkbSlice {side.Shapes().Wkb(row), side.Shapes().Rows()[row].size};
+	}
+	static bool Add(GroupedOverlay &pairs, WkbSlice left, WkbSlice right) {
+		try {
+			return left.data && right.data && pairs.AddPair(left, right);
+		} catch (const GeometryError &) {
+			return false; // the CPU reports it
+		}
+	}
+
+	const ScalarTask &task;
+	const ScalarInput &input;
+	//! The geometries, and where each row's begins
+	std::vector<uint8_t> wkb;
+	std::vector<size_t> begins;
+};
+
 class OverlayBatch : public GpuScalarBatch {
 public:
-	OverlayBatch(const ScalarTask &task, BeginUnion begin, size_t enough)
-	    : task(task), begin(std::move(begin)), enough(enough), pairs(task.overlay) {
+	OverlayBatch(const ScalarTask &task, BeginUnion begin, WithThreads threads, size_t enough)
+	    : task(task), begin(std::move(begin)), threads(std::move(threads)), enough(enough) {
 	}
 
 	//! The host reads the rows
@@ -30,23 +126,14 @@ public:
 		numbers.assign(task.GivesNumbers() ? input.count : 0, 0);
 		wkb.clear();
 		wkb_begin.assign(1, 0);
-		// After an error there may be some from before
-		pairs = GroupedOverlay(task.overlay);
-		rows.clear();
-		Poll poll;
-		for (size_t i = 0; i < input.count; i++) {
-			const auto left = Slice(*input.left, input.left_is_constant ? 0 : input.first + i);
-			const auto right = Slice(*input.right, input.right_is_constant ? 0 : input.first + i);
-			poll(left.size + right.size);
-			if (Add(left, right)) {
-				rows.push_back(i);
-			}
-			if (pairs.Vertices() >= enough) {
-				Run();
-			}
+		auto pieces = Cut();
+		threads([&](Parallel &parallel) {
+			parallel.For(pieces.size(), [&](size_t i) { pieces[i].Run(begin, results.data(), numbers.data()); });
+		});
+		for (auto &piece : pieces) {
+			piece.MoveTo(wkb, wkb_begin);
+			result.times.Add(piece.times);
 		}
-		Run();
-		TakeUpTo(input.count);
 		result.results = results.data();
 		result.numbers = numbers.data();
 		result.wkb = wkb.data();
@@ -55,78 +142,27 @@ public:
 	}
 
 private:
-	//! Fails as the engine does: with a GpuError
-	class OnDevice : public OverlayDevice {
-	public:
-		OnDevice(const BeginUnion &begin, GpuTimes &times) : begin(begin), times(times) {
-		}
-		bool Takes(size_t) override {
-			return true;
-		}
-		bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
-			const auto work = begin(net, parallel);
-			steps(*work);
-			times.bytes_to_device += work->times.bytes_to_device;
-			times.bytes_from_device += work->times.bytes_from_device;
-			times.wait_ms += work->times.wait_ms;
-			times.to_device_ms += work->times.to_device_ms;
-			times.kernel_ms += work->times.kernel_ms;
-			times.from_device_ms += work->times.from_device_ms;
-			return true;
-		}
-
-	private:
-		const BeginUnion &begin;
-		GpuTimes &times;
-	};
-
-	static WkbSlice Slice(const ScalarSide &side, size_t row) {
-		return WkbSlice {side.Shapes().Wkb(row), side.Shapes().Rows()[row].size};
-	}
-	bool Add(WkbSlice left, WkbSlice right) {
-		try {
-			return left.data && right.data && pairs.AddPair(left, right);
-		} catch (const GeometryError &) {
-			return false; // the CPU reports it
-		}
-	}
-	//! The pairs that were added
-	void Run() {
-		if (rows.empty()) {
-			return;
-		}
-		OnDevice device(begin, result.times);
-		Serial serial;
-		if (task.GivesNumbers()) {
-			const auto areas = pairs.Areas(device, serial);
-			for (size_t i = 0; i < rows.size(); i++) {
-				if (areas[i] == areas[i]) {
-					numbers[rows[i]] = areas[i];
-					results[rows[i]] = vibe::PAIR_TRUE;
-				}
-			}
-		} else {
-			const auto made = pairs.Run(device, serial);
-			for (size_t i = 0; i < rows.size(); i++) {
-				TakeUpTo(rows[i]);
-				wkb.insert(wkb.end(), made[i].begin(), made[i].end());
-				results[rows[i]] = made[i].empty() ? vibe::PAIR_OPEN : vibe::PAIR_TRUE;
+	//! About as many vertices in each
+	std::vector<OverlayPiece> Cut() const {
+		std::vector<OverlayPiece> pieces;
+		size_t bytes = 0, first = 0;
+		for (size_t i = 0; i < input.count; i++) {
+			bytes += input.left->Shapes().Rows()[input.left_is_constant ? 0 : input.first + i].size;
+			bytes += input.right->Shapes().Rows()[input.right_is_constant ? 0 : input.first + i].size;
+			if (bytes / sizeof(vibe::Vec2) >= enough || i + 1 == input.count) {
+				pieces.emplace_back(task, input, first, i + 1);
+				first = i + 1;
+				bytes = 0;
 			}
 		}
-		rows.clear();
-	}
-	//! Geometries come in the order of their rows: all before this one are there
-	void TakeUpTo(size_t row) {
-		wkb_begin.resize(row + 1, int64_t(wkb.size()));
+		return pieces;
 	}
 
 	const ScalarTask task;
 	const BeginUnion begin;
+	const WithThreads threads;
 	const size_t enough;
 	ScalarInput input;
-	GroupedOverlay pairs;
-	//! Those of the pairs
-	std::vector<size_t> rows;
 	ScalarResult result;
 	std::vector<uint8_t> results;
 	std::vector<double> numbers;
@@ -136,8 +172,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin, size_t enough) {
-	return std::make_unique<OverlayBatch>(task, std::move(begin), enough);
+std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin, WithThreads threads,
+                                                 size_t enough) {
+	return std::make_unique<OverlayBatch>(task, std::move(begin), std::move(threads), enough);
 }
 
 } // namespace vibespatial

@@ -18,8 +18,12 @@ namespace vibespatial {
 //! GpuEngine::BeginUnion
 using BeginUnion = std::function<std::unique_ptr<GpuUnion>(const OverlayNet &net, Parallel &parallel)>;
 
-//! `enough`: vertices from which on pairs are sent without waiting for more
-std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin,
-                                                 size_t enough = GroupedOverlay::ENOUGH);
+//! Calls a function with the threads that are free
+using WithThreads = std::function<void(const std::function<void(Parallel &)> &)>;
+
+//! `enough`: vertices from which on pairs are sent without waiting for more. The threads share a batch: of the time for small polygons, most
+//! is for reading them and for making polygons of the rings that come back. Estimate.
+std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin, WithThreads threads,
+                                                 size_t enough = size_t(1) << 18);
 
 } // namespace vibespatial

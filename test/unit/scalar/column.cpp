@@ -12,8 +12,10 @@
 #include "engine/scalar/column.hpp"
 #include "engine/scalar/overlay_batch.hpp"
 #include "geometry/wkb.hpp"
+#include "three_threads.hpp"
 #include "wkb_bytes.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <random>
 
@@ -34,7 +36,7 @@ enum class Fault : uint8_t {
 };
 
 //! Overlays are sent in several pieces
-size_t overlays_begun = 0;
+std::atomic<size_t> overlays_begun {0};
 
 std::unique_ptr<GpuScalarBatch> HostBatch(const ScalarTask &task) {
 	auto machine = std::make_unique<host_cuda::Machine>();
@@ -46,6 +48,10 @@ std::unique_ptr<GpuScalarBatch> HostBatch(const ScalarTask &task) {
 	    [](const OverlayNet &net, Parallel &parallel) {
 		    overlays_begun++;
 		    return std::make_unique<GpuOverlay>(std::make_unique<host_cuda::Machine>(), net, parallel);
+	    },
+	    [](const std::function<void(Parallel &)> &work) {
+		    ThreeThreads three;
+		    work(three);
 	    },
 	    500);
 }

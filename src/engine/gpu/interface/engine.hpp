@@ -135,6 +135,15 @@ struct GpuTimes {
 	double to_device_ms = 0;
 	double kernel_ms = 0;
 	double from_device_ms = 0;
+
+	void Add(const GpuTimes &other) {
+		bytes_to_device += other.bytes_to_device;
+		bytes_from_device += other.bytes_from_device;
+		wait_ms += other.wait_ms;
+		to_device_ms += other.to_device_ms;
+		kernel_ms += other.kernel_ms;
+		from_device_ms += other.from_device_ms;
+	}
 };
 
 //! A tree, packed as BoxTree packs it

@@ -121,15 +121,7 @@ void JoinSession::AddCounts(const std::vector<uint64_t> &more) {
 }
 
 void JoinSession::AddTimes(const GpuTimes &times) {
-	Note([&](JoinReport &all) {
-		auto &sum = all.times;
-		sum.bytes_to_device += times.bytes_to_device;
-		sum.bytes_from_device += times.bytes_from_device;
-		sum.wait_ms += times.wait_ms;
-		sum.to_device_ms += times.to_device_ms;
-		sum.kernel_ms += times.kernel_ms;
-		sum.from_device_ms += times.from_device_ms;
-	});
+	Note([&](JoinReport &all) { all.times.Add(times); });
 }
 
 JoinReport JoinSession::Report() const {
