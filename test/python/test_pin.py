@@ -36,16 +36,18 @@ QUERIES = [
 ]
 # DuckDB plans no join for these
 NOTHING = ["id = NULL", "id > 5 AND id < 3"]
+# Above the join, or a residual of it
+ABOVE = ["random() < 2", "id IN (SELECT zone FROM areas WHERE zone < 90)"]
 FILTERS = [
     "id < 700", "id <= 700", "id > 11000", "id >= 11000", "id = 4711", "id <> 4711", "700 > id", "id BETWEEN 100 AND 900", "id IN (1, 77, 4000)",
     "id < 2000 AND tiny >= 0 AND flag", "NOT flag", "flag IS NOT NULL", "tiny = -50", "tiny < -49 OR tiny > 47", "utiny IS NULL", "utiny IS NOT NULL",
     "utiny IS NULL OR utiny > 250", "utiny >= 128", "utiny < 128", "ubig = 18446744073709551615", "ubig > 11000", "ubig <= 9223372036854775807",
     "big = -9223372036854775808", "big < 0", "big > 9223372036854775806", "big <> 9223372036854775807", "d = 'NaN'", "d > 1e300", "d = 0", "d < 0", "d >= -0.0", "d <= '-inf'",
-    "d < 'NaN'", "f > 50.5", "f = 0.25", "day >= DATE '2020-12-24'", "day = DATE '2020-02-29'", "moment < TIMESTAMP '2020-01-02 03:04:05'", "dec = 12.3",
+    "d < 'NaN'", "f > 50.5", "f = 0.25", *ABOVE, "day >= DATE '2020-12-24'", "day = DATE '2020-02-29'", "moment < TIMESTAMP '2020-01-02 03:04:05'", "dec = 12.3",
     "dec > 70.05 AND dec < 71", "small IN (1, -1000, 999) AND id > 50", "id + 1 < 700", *NOTHING,
 ]
 # What is not for the device
-OTHERS = ["text = 'x1'", "id IN (1, 5, 77, 4000, 11999)", "id < tiny", "id % 2 = 0", "random() < 2", "tiny = 1 OR small = 1", "id IN (SELECT zone FROM areas WHERE zone < 90)"]
+OTHERS = ["text = 'x1'", "id IN (1, 5, 77, 4000, 11999)", "id < tiny", "id % 2 = 0", "tiny = 1 OR small = 1"]
 EVENT = ("SELECT operation, actual, bytes_to_device, rows, reason FROM vibe_dispatch_log() WHERE operation LIKE 'join_%' ORDER BY sequence DESC LIMIT 1")
 
 
@@ -98,7 +100,7 @@ def test_explain_and_status(process, fake):  # noqa: F811
     words = " ".join(explain[0][1].replace("│", " ").split())
     assert "the points are pinned" in words and "pinned" not in before[0][1] + other[0][1] + after[0][1]
     assert "pinned" in " ".join(analyze[0][1].replace("│", " ").split())
-    assert pins == [["memory.main.points", "g", ["id"], 12000, 12000 * 24, "resident", 1]]
+    assert pins == [["memory.main.points", "g", ["id"], 12000, 12000 * 24, "resident", 1, 0]]
     assert memory == [[12000 * 24, 1]] and nothing == [[0, 0]]
     assert unpin == [["memory.main.points", "g", 12000 * 24]] and none == []
     assert events == [["gpu", 12000, events[0][2]]] and events[0][2] >= 12000 * 24

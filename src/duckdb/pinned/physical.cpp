@@ -49,6 +49,11 @@ public:
 			table->table = op.request.table;
 			table->geometry = geometry;
 			table->columns = op.request.columns;
+			vector<LogicalType> types;
+			for (auto &column : table->columns) {
+				types.push_back(column.type);
+			}
+			table->host_rows = make_uniq<HostRows>(std::move(types));
 			table->start_time = transaction.start_time;
 			table->began_at = began_at;
 			table->watch = watch;
@@ -126,7 +131,7 @@ class LocalPinState : public LocalSinkState {
 public:
 	explicit LocalPinState(const PhysicalPin &op)
 	    : values(op.request.columns.size()), nulls(op.request.columns.size()), points(op.request.geometries.size()),
-	      has_empty(op.request.geometries.size()) {
+	      has_empty(op.request.geometries.size()), has_more_ordinates(op.request.geometries.size()) {
 	}
 
 	void Add(const PhysicalPin &op, DataChunk &chunk) {
@@ -166,6 +171,7 @@ public:
 	vector<vector<uint8_t>> nulls;
 	vector<vector<vibe::Vec2>> points;
 	vector<bool> has_empty;
+	vector<bool> has_more_ordinates;
 	idx_t count = 0;
 
 private:
@@ -183,6 +189,8 @@ private:
 					RequireEmpty(op, data, size, number);
 					point = vibe::Vec2 {vibe::NoCoordinate(), vibe::NoCoordinate()};
 					has_empty[number] = true;
+				} else if (size > vibe::WKB_HEADER_BYTES + sizeof(point)) {
+					has_more_ordinates[number] = true;
 				}
 			}
 			points[number].push_back(point);
@@ -249,7 +257,9 @@ SinkCombineResultType PhysicalPin::Combine(ExecutionContext &, OperatorSinkCombi
 	local.Send(global);
 	auto guard = LockState(global);
 	for (idx_t i = 0; i < local.has_empty.size(); i++) {
-		global.tables[i]->has_empty = global.tables[i]->has_empty || local.has_empty[i];
+		auto &table = *global.tables[i];
+		table.has_empty = table.has_empty || local.has_empty[i];
+		table.has_more_ordinates = table.has_more_ordinates || local.has_more_ordinates[i];
 	}
 	return SinkCombineResultType::FINISHED;
 }

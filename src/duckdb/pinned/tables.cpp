@@ -39,6 +39,7 @@ string PinnedTable::WhyInvalid() {
 		}
 		if (!invalid.empty()) {
 			gone = std::move(on_device);
+			host_rows->Clear();
 		}
 	}
 	return invalid;
@@ -71,24 +72,37 @@ string PinnedTable::WhyNot(ClientContext &context) {
 		return "the transaction has changed its database";
 	}
 	auto pinned = OnDevice();
-	return pinned && pinned->IsResident() ? string() : "it was evicted, since the device's memory was needed";
+	if (pinned && pinned->IsResident()) {
+		return string();
+	}
+	host_rows->Clear();
+	return "it was evicted, since the device's memory was needed";
 }
 
-bool PinnedTable::Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const {
-	for (auto &clause : clauses) {
-		idx_t column = 0;
-		while (column < columns.size() && columns[column].name != clause.column) {
-			column++;
+optional_idx PinnedTable::FindColumn(const string &name) const {
+	for (idx_t column = 0; column < columns.size(); column++) {
+		if (columns[column].name == name) {
+			return column;
 		}
-		if (column == columns.size()) {
-			return false;
+	}
+	return optional_idx();
+}
+
+string PinnedTable::Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const {
+	for (auto &clause : clauses) {
+		const auto column = FindColumn(clause.column);
+		if (!column.IsValid()) {
+			return "the filter reads column \"" + clause.column + "\", which is not pinned";
 		}
 		for (auto range : clause.ranges) {
-			range.column = static_cast<uint32_t>(column);
+			range.column = static_cast<uint32_t>(column.GetIndex());
 			filter.push_back(range);
 		}
 	}
-	return filter.size() <= vibe::PinnedFilter::MAX_RANGES;
+	constexpr idx_t MOST = vibe::PinnedFilter::MAX_RANGES;
+	return filter.size() <= MOST
+	           ? string()
+	           : "the filter has " + to_string(filter.size()) + " ranges; " + to_string(MOST) + " are the most";
 }
 
 shared_ptr<PinnedTables> PinnedTables::Get(ClientContext &context) {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "duckdb/pinned/host_rows.hpp"
 #include "duckdb/pinned/values.hpp"
 #include "duckdb/pinned/watch.hpp"
 
@@ -33,6 +34,10 @@ struct PinnedScan {
 	PinnedName table;
 	string geometry;
 	vector<PinnedClause> clauses;
+	//! The columns of the table that come out of the scan; empty for what is no column of it
+	vector<string> columns;
+	//! Why such a query always scans the table; empty where it need not
+	string why_not;
 };
 
 //! One geometry column of a table, with columns of numbers beside it
@@ -48,6 +53,10 @@ public:
 	vector<Column> columns;
 	//! Some rows are EMPTY points
 	bool has_empty = false;
+	//! Some points have Z or M, which are not kept
+	bool has_more_ordinates = false;
+	//! Columns that queries have read
+	unique_ptr<HostRows> host_rows;
 	//! The snapshot: when its transaction began, for DuckDB and for the watch
 	transaction_t start_time = 0;
 	uint64_t began_at = 0;
@@ -63,8 +72,10 @@ public:
 	string WhyNot(ClientContext &context);
 	//! For vibe_pins(): resident, invalid or evicted, and why
 	string State();
-	//! The clauses as the device takes them; false where there is a column that is not pinned
-	bool Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const;
+	//! The number of a column, or of none
+	optional_idx FindColumn(const string &name) const;
+	//! The clauses as the device takes them; why not, where it cannot
+	string Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const;
 
 private:
 	//! Why the table may have changed, or nothing; frees the memory then

@@ -13,21 +13,50 @@ namespace {
 
 constexpr int64_t LEAST = std::numeric_limits<int64_t>::min(), MOST = std::numeric_limits<int64_t>::max();
 
+//! Bits of floating-point numbers as integers in the order of the numbers, and back
+template <class T>
+T FlipNegative(T value) {
+	using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+	Bits bits;
+	std::memcpy(&bits, &value, sizeof(bits));
+	bits = bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
+	std::memcpy(&value, &bits, sizeof(bits));
+	return value;
+}
+
 template <class T>
 T Ordered(T value) {
 	if constexpr (std::is_floating_point_v<T>) {
-		// As DuckDB orders them: -0 equals 0, NaN equals NaN and is greater than all others
-		using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-		value = value == 0 ? 0 : std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
-		Bits bits;
-		std::memcpy(&bits, &value, sizeof(bits));
-		bits = bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
-		std::memcpy(&value, &bits, sizeof(bits));
-		return value;
+		// As DuckDB orders them: NaN equals NaN and is greater than all others. -0 stays itself, right below 0.
+		return FlipNegative(std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value);
 	} else if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) {
 		return static_cast<T>(value ^ (T(1) << (8 * sizeof(T) - 1)));
 	} else {
 		return value;
+	}
+}
+
+//! The value that Ordered() was given
+template <class T>
+T Unordered(T value) {
+	if constexpr (std::is_floating_point_v<T>) {
+		return FlipNegative(value);
+	} else {
+		return Ordered(value);
+	}
+}
+
+template <class T>
+void ReadAs(const uint8_t *values, const uint8_t *nulls, idx_t count, Vector &column) {
+	auto data = MutableData<T>(column);
+	auto &validity = MutableValidity(column);
+	for (idx_t i = 0; i < count; i++) {
+		T value;
+		std::memcpy(&value, values + i * sizeof(T), sizeof(T));
+		data[i] = Unordered(value);
+		if (nulls[i]) {
+			validity.SetInvalid(i);
+		}
 	}
 }
 
@@ -108,7 +137,38 @@ void AppendPinned(Vector &column, idx_t count, vector<uint8_t> &values, vector<u
 	}
 }
 
-int64_t PinnedConstant(const Value &value) {
+void ReadPinned(const uint8_t *values, const uint8_t *nulls, idx_t count, Vector &column) {
+	switch (column.GetType().InternalType()) {
+	case PhysicalType::BOOL:
+	case PhysicalType::INT8:
+		return ReadAs<int8_t>(values, nulls, count, column);
+	case PhysicalType::INT16:
+		return ReadAs<int16_t>(values, nulls, count, column);
+	case PhysicalType::INT32:
+		return ReadAs<int32_t>(values, nulls, count, column);
+	case PhysicalType::INT64:
+		return ReadAs<int64_t>(values, nulls, count, column);
+	case PhysicalType::UINT8:
+		return ReadAs<uint8_t>(values, nulls, count, column);
+	case PhysicalType::UINT16:
+		return ReadAs<uint16_t>(values, nulls, count, column);
+	case PhysicalType::UINT32:
+		return ReadAs<uint32_t>(values, nulls, count, column);
+	case PhysicalType::UINT64:
+		return ReadAs<uint64_t>(values, nulls, count, column);
+	case PhysicalType::FLOAT:
+		return ReadAs<float>(values, nulls, count, column);
+	case PhysicalType::DOUBLE:
+		return ReadAs<double>(values, nulls, count, column);
+	default:
+		throw InternalException("a column of type %s cannot be pinned", column.GetType().ToString());
+	}
+}
+
+namespace {
+
+//! A value that is not NULL
+int64_t EncodeConstant(const Value &value) {
 	DataChunk chunk;
 	chunk.Initialize(Allocator::DefaultAllocator(), {value.type()});
 	chunk.SetValue(0, 0, value);
@@ -127,7 +187,19 @@ int64_t PinnedConstant(const Value &value) {
 	}
 }
 
-namespace {
+//! The values that SQL takes for equal to a value that is not NULL
+struct EqualValues {
+	explicit EqualValues(const Value &value) : low(EncodeConstant(value)), high(low) {
+		const bool has_two_zeros =
+		    value.type().id() == LogicalTypeId::FLOAT || value.type().id() == LogicalTypeId::DOUBLE;
+		if (has_two_zeros && (low == -1 || low == 0)) {
+			low = -1;
+			high = 0;
+		}
+	}
+	int64_t low;
+	int64_t high;
+};
 
 //! The clauses of a condition, term by term
 class ClauseReader {
@@ -216,21 +288,22 @@ private:
 		if (value.IsNull()) {
 			return Add(clause, MOST, LEAST, false); // true for no row
 		}
-		const auto at = PinnedConstant(value);
+		const EqualValues equal(value);
+		const auto low = equal.low, high = equal.high;
 		switch (type) {
 		case ExpressionType::COMPARE_EQUAL:
-			return Add(clause, at, at, false);
+			return Add(clause, low, high, false);
 		case ExpressionType::COMPARE_NOTEQUAL:
-			return (at == LEAST || Add(clause, LEAST, at - 1, false)) &&
-			       (at == MOST || Add(clause, at + 1, MOST, false));
+			return (low == LEAST || Add(clause, LEAST, low - 1, false)) &&
+			       (high == MOST || Add(clause, high + 1, MOST, false));
 		case ExpressionType::COMPARE_LESSTHAN:
-			return at == LEAST ? Add(clause, MOST, LEAST, false) : Add(clause, LEAST, at - 1, false);
+			return low == LEAST ? Add(clause, MOST, LEAST, false) : Add(clause, LEAST, low - 1, false);
 		case ExpressionType::COMPARE_LESSTHANOREQUALTO:
-			return Add(clause, LEAST, at, false);
+			return Add(clause, LEAST, high, false);
 		case ExpressionType::COMPARE_GREATERTHAN:
-			return at == MOST ? Add(clause, MOST, LEAST, false) : Add(clause, at + 1, MOST, false);
+			return high == MOST ? Add(clause, MOST, LEAST, false) : Add(clause, high + 1, MOST, false);
 		case ExpressionType::COMPARE_GREATERTHANOREQUALTO:
-			return Add(clause, at, MOST, false);
+			return Add(clause, low, MOST, false);
 		default:
 			return false;
 		}

@@ -15,8 +15,8 @@ namespace duckdb {
 uint32_t PinnedWidth(const LogicalType &type);
 //! Appends rows of a column of such a type: their values, and a byte for each that says whether it is NULL
 void AppendPinned(Vector &column, idx_t count, vector<uint8_t> &values, vector<uint8_t> &nulls);
-//! A value that is not NULL
-int64_t PinnedConstant(const Value &value);
+//! The way back: writes such values into a flat vector of the type
+void ReadPinned(const uint8_t *values, const uint8_t *nulls, idx_t count, Vector &column);
 
 //! A condition on a column of a scan: ranges of which one holds
 struct PinnedClause {

@@ -58,7 +58,7 @@ public:
 	vibespatial::Operation points_operation = vibespatial::Operation::JOIN_POINTS;
 	vibespatial::Operation shapes_operation = vibespatial::Operation::JOIN_SHAPES;
 	vector<ProbeScan> probe_scans;
-	//! What is asked of the probe side, where that is a table that may be pinned, and its pairs are only counted
+	//! What is asked of the probe side, where that is a table that may be pinned
 	unique_ptr<PinnedScan> pinned_scan;
 	//! What statistics and types tell of the geometries
 	vibespatial::SideKinds probe_kinds;

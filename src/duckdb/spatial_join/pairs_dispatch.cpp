@@ -41,17 +41,30 @@ PairsDispatch::~PairsDispatch() {
 //===----------------------------------------------------------------------===//
 // The decision
 //===----------------------------------------------------------------------===//
-//! A pinned table that has what a query asks for; `why_not`: why it cannot be read on the device now
-static shared_ptr<PinnedTable> LookUpPin(ClientContext &context, const PinnedScan &scan,
+//! The pinned table that a join may read; `why_not`: why it cannot be read on the device now
+static shared_ptr<PinnedTable> LookUpPin(ClientContext &context, const PhysicalSpatialJoin &op,
                                          vibespatial::PinnedTerms &filter, string &why_not) {
+	auto &scan = *op.pinned_scan;
 	auto table = PinnedTables::Get(context)->Find(scan.table, scan.geometry);
-	if (table) {
+	if (!table) {
+		return nullptr;
+	}
+	why_not = scan.why_not;
+	if (why_not.empty()) {
 		why_not = table->WhyNot(context);
-		if (why_not.empty() && !table->Translate(scan.clauses, filter)) {
-			why_not = "the filter reads columns that are not pinned, or has too many terms";
-		}
+	}
+	if (why_not.empty()) {
+		why_not = table->Translate(scan.clauses, filter);
+	}
+	if (why_not.empty() && !op.OnlyCounts()) {
+		why_not = op.deterministic ? "vibe_deterministic asks for its rows in the order of the table"
+		                           : PinnedSide::WhyNot(*table, scan, op.buffered_columns);
 	}
 	return table;
+}
+
+void PairsDispatch::NoteUnused(const PinnedTable &table, const string &why) {
+	dispatch.AddNote("pinned " + table.table.text + " is not used: " + why);
 }
 
 void PairsDispatch::FindPinned() {
@@ -59,16 +72,16 @@ void PairsDispatch::FindPinned() {
 		return;
 	}
 	string why_not;
-	auto table = LookUpPin(context, *op.pinned_scan, pinned_probe.filter, why_not);
+	auto &probe = pinned_work.probe;
+	auto table = LookUpPin(context, op, probe.filter, why_not);
 	auto on_device = table ? table->OnDevice() : nullptr;
 	if (on_device && why_not.empty()) {
-		pinned_probe.rows = on_device->Use();
+		probe.rows = on_device->Use();
 	}
-	if (pinned_probe.rows) {
+	if (probe.rows) {
 		pinned = std::move(table);
 	} else if (table) {
-		dispatch.AddNote("pinned " + table->table.text + " is not used: " +
-		                 (why_not.empty() ? "it was evicted, since the device's memory was needed" : why_not));
+		NoteUnused(*table, why_not.empty() ? "it was evicted, since the device's memory was needed" : why_not);
 	}
 }
 
@@ -185,24 +198,60 @@ void PairsDispatch::SetBuild(SpatialBuild &build) {
 	ready = Now();
 }
 
-bool PairsDispatch::CountPinned(SpatialBuild &build) {
-	if (!pinned || !has_build || !IsActive()) {
+bool PairsDispatch::UsePinned(optional_ptr<SpatialBuild> build) {
+	if (!pinned || !IsActive()) {
 		return false;
 	}
-	if (pinned->has_empty && build.Index().EmptyProbesMatter()) {
-		dispatch.AddNote("pinned " + pinned->table.text +
-		                 " is not used: it has EMPTY points, which are near or equal to others");
+	if (!build) {
+		NoteUnused(*pinned, "the build side is joined in parts, for lack of memory");
 		return false;
 	}
-	try {
-		vibespatial::CountPinned(build.Join(), pinned_probe);
-	} catch (const vibespatial::GpuError &) { // the session has the reason
+	if (!has_build) {
+		return false;
+	}
+	if (pinned->has_empty && build->Index().EmptyProbesMatter()) {
+		NoteUnused(*pinned, "it has EMPTY points, which are near or equal to others");
+		return false;
+	}
+	if (op.OnlyCounts()) {
+		try {
+			vibespatial::CountPinned(build->Join(), pinned_work.probe);
+		} catch (const vibespatial::GpuError &) { // the session has the reason
+			return false;
+		}
+		pinned_work.probe.rows.reset();
+	} else if (!BringPinned()) {
 		return false;
 	}
 	pinned->hits++;
 	dispatch.AddNote("the points are pinned: " + pinned->table.text);
-	pinned_probe.rows.reset();
-	is_counted = true;
+	uses_pin = true;
+	return true;
+}
+
+bool PairsDispatch::BringPinned() {
+	auto &probe = pinned_work.probe;
+	const auto begin = Now();
+	vibespatial::GpuTimes times;
+	try {
+		pinned_work.side = make_uniq<PinnedSide>(context, *pinned, *op.pinned_scan, op.children[0].get().types,
+		                                         op.buffered_columns, probe.rows, probe.filter, threads, times);
+	} catch (const vibespatial::GpuError &error) {
+		session.Fail(error);
+		return false;
+	} catch (const OutOfMemoryException &error) {
+		NoteUnused(*pinned, string("there is no room for its columns in host memory: ") + error.what());
+		return false;
+	}
+	if (times.bytes_from_device > 0) {
+		AddStep("download", "pinned columns", begin, Now(), times.bytes_from_device);
+		session.AddTimes(times);
+	}
+	auto &side = *pinned_work.side;
+	probe.read = [&side](size_t segment, size_t first, size_t count, vibe::Vec2 *to) {
+		side.ReadPoints(segment, first, count, to);
+	};
+	pinned_work.pieces = vibespatial::CutPinned(*probe.rows);
 	return true;
 }
 
@@ -292,6 +341,7 @@ void PairsDispatch::Finish(idx_t probed_rows) {
 	if (report.was_resident) {
 		dispatch.AddNote("the build side was on the device");
 	}
+	pinned_work.probe.rows.reset();
 	// The CPU finds pairs and emits them in turn
 	const bool on_device = first_result != TimePoint();
 	AddStep("emit", on_device ? "pairs" : "pairs, found by the CPU", on_device ? first_result : ready, Now());
@@ -313,10 +363,13 @@ static vibespatial::Decision DecidePlan(ClientContext &context, vibespatial::Ope
 	return vibespatial::Decide(GetExecutionMode(context), operation, probe_rows, GetGpuMinRows(context));
 }
 
-string PairsDispatch::DescribePin(ClientContext &context, const PinnedScan &scan) {
+string PairsDispatch::DescribePin(ClientContext &context, const PhysicalSpatialJoin &op) {
+	if (!op.pinned_scan) {
+		return string();
+	}
 	vibespatial::PinnedTerms filter;
 	string why_not;
-	auto table = LookUpPin(context, scan, filter, why_not);
+	auto table = LookUpPin(context, op, filter, why_not);
 	if (!table || !why_not.empty()) {
 		return string();
 	}

@@ -6,10 +6,18 @@
 #pragma once
 
 #include "duckdb/operators/operator_dispatch.hpp"
+#include "duckdb/pinned/side.hpp"
 #include "duckdb/spatial_join/build.hpp"
 #include "engine/join/session/pinned.hpp"
 
 namespace duckdb {
+
+//! A probe side that is on the device, and whose rows come out piece by piece
+struct PinnedWork {
+	vibespatial::PinnedProbe probe;
+	unique_ptr<PinnedSide> side;
+	std::vector<vibespatial::PinnedPiece> pieces;
+};
 
 //! Shared by all threads. The engine's session does the work, and DuckDB is its host.
 class PairsDispatch : public OperatorDispatch, private vibespatial::JoinHost {
@@ -53,17 +61,21 @@ public:
 	void SetBuild(SpatialBuild &build);
 	void SetPart(SpatialBuild &part);
 
-	//! After SetBuild(): counts the pairs with a probe side that is pinned. False where it is not, or cannot be read on the device: the
-	//! probe side has to be scanned.
-	bool CountPinned(SpatialBuild &build);
+	//! After SetBuild(), or before there are parts: uses a probe side that is pinned. Counts its pairs, where no more is asked for, or leaves
+	//! its pieces to the source. False where it is not pinned, or cannot be read on the device: the probe side has to be scanned.
+	bool UsePinned(optional_ptr<SpatialBuild> build);
 	//! It has done so: rows of the scan are not needed
-	bool IsCounted() const {
-		return is_counted;
+	bool NeedsNoScan() const {
+		return uses_pin;
+	}
+	//! The pieces that are left to the source; null where there are none
+	optional_ptr<const PinnedWork> Pinned() const {
+		return pinned_work.side ? &pinned_work : nullptr;
 	}
 
 	//! How many tiles are left to the source
 	idx_t TileCount() const {
-		return session.LeftTiles();
+		return Pinned() ? pinned_work.pieces.size() : session.LeftTiles();
 	}
 	//! How many pairs each build row has, where only that was asked
 	const std::vector<uint64_t> &Counts() const {
@@ -82,7 +94,7 @@ public:
 	//! Adds the rows and pairs that were only counted
 	void CountedRows(idx_t &rows, idx_t &pairs) const;
 	//! What would be decided now; for EXPLAIN, in words
-	static string DescribePin(ClientContext &context, const PinnedScan &scan);
+	static string DescribePin(ClientContext &context, const PhysicalSpatialJoin &op);
 	static bool IsPlanned(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows);
 	static string DescribePlan(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows,
 	                           idx_t build_rows);
@@ -111,6 +123,9 @@ private:
 
 	//! Looks for the probe side on the device, as the transaction of the query sees it
 	void FindPinned();
+	void NoteUnused(const PinnedTable &table, const string &why);
+	//! Makes the pieces; false where the columns of the rows cannot be had
+	bool BringPinned();
 	//! False where only the CPU can be asked about it
 	bool Attach(SpatialBuild &build);
 
@@ -121,8 +136,8 @@ private:
 	std::atomic<bool> kind_is_known {false};
 	//! The probe side, where it is on the device
 	shared_ptr<PinnedTable> pinned;
-	vibespatial::PinnedProbe pinned_probe;
-	bool is_counted = false;
+	PinnedWork pinned_work;
+	bool uses_pin = false;
 	idx_t expected_rows = 0;
 	idx_t build_bytes = 0;
 	//! The number of rows does not decide, so the work has to

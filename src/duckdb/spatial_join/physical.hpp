@@ -77,7 +77,7 @@ public:
 	vector<unique_ptr<Expression>> build_argument_expressions;
 
 	vector<ProbeScan> probe_scans;
-	//! What is asked of the probe side, where that is a table that may be pinned, and its pairs are only counted
+	//! What is asked of the probe side, where that is a table that may be pinned
 	unique_ptr<PinnedScan> pinned_scan;
 	bool deterministic;
 	//! For EXPLAIN
@@ -85,7 +85,7 @@ public:
 	string planned_pin;
 	//! The scan of the build side has batch indexes: its rows are put in the same order in every query, so that the device can find a build
 	//! side that it still has
-	bool has_batches;
+	bool has_batches = false;
 
 	// Rows of the layout
 	vibespatial::JoinRow GeometryOf(data_ptr_t row) const;

@@ -142,12 +142,26 @@ void SpatialProbe::Resume(SpatialBuild &build_p, idx_t left_tile) {
 	stream->Resume(left_tile);
 }
 
+void SpatialProbe::Resume(SpatialBuild &build_p, const PinnedWork &pinned, idx_t piece) {
+	SetBuild(build_p);
+	if (!pinned_rows) {
+		pinned_rows = make_uniq<PinnedSideReader>(context, *pinned.side);
+	}
+	pinned_piece = pinned.pieces[piece];
+	stream->BeginPinned(pinned.probe, pinned_piece);
+}
+
 bool SpatialProbe::NextChunk() {
 	vibespatial::JoinChunk chunk;
 	if (!stream->NextChunk(chunk)) {
 		return false;
 	}
-	input = static_cast<TileChunks &>(*chunk.payload).Chunk(chunk.number);
+	if (pinned_rows) {
+		const auto number = pinned_piece.begin / STANDARD_VECTOR_SIZE + chunk.number;
+		input = pinned_rows->Read(pinned_piece.segment, number, chunk.count, chunk.pairs == 0);
+	} else {
+		input = static_cast<TileChunks &>(*chunk.payload).Chunk(chunk.number);
+	}
 	probed_rows += chunk.count;
 	memset(found, 0, sizeof(found));
 	for (idx_t i = 0; chunk.found && i < chunk.count; i++) {

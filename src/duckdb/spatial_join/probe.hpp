@@ -6,6 +6,7 @@
 #include "duckdb.hpp"
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/spatial_join/build.hpp"
+#include "duckdb/spatial_join/pairs_dispatch.hpp"
 #include "duckdb/spatial_join/partitions.hpp"
 #include "duckdb/spatial_join/tile_chunks.hpp"
 #include "engine/join/session/stream.hpp"
@@ -31,6 +32,8 @@ public:
 	void EndCollecting();
 	//! Takes one of the tiles that threads have left to the source; NextChunk() has its chunks
 	void Resume(SpatialBuild &build, idx_t left_tile);
+	//! Takes a piece of a pinned probe side; NextChunk() has its chunks
+	void Resume(SpatialBuild &build, const PinnedWork &pinned, idx_t piece);
 	//! Lets go of a build side that may go before the probe does
 	void EndBuild();
 
@@ -105,6 +108,9 @@ private:
 	unique_ptr<vibespatial::JoinStream> stream;
 	optional_ptr<const SpatialPartitions> partitions;
 	uint32_t part = 0;
+	//! The rows of a pinned probe side, and where the chunks that come next begin
+	unique_ptr<PinnedSideReader> pinned_rows;
+	vibespatial::PinnedPiece pinned_piece;
 	//! Of the streams before this one
 	vibespatial::JoinCounts counts;
 

@@ -119,7 +119,8 @@ SqlTable::rows_t Pins(ClientContext &context, const vector<Value> &) {
 	for (auto &table : PinnedTables::Get(context)->All()) {
 		auto state = table->State();
 		rows.push_back({Value(table->table.text), Value(table->geometry), NamesOf(*table), Value::UBIGINT(table->rows),
-		                Value::UBIGINT(BytesOf(*table)), Value(state), Value::UBIGINT(table->hits)});
+		                Value::UBIGINT(BytesOf(*table)), Value(state), Value::UBIGINT(table->hits),
+		                Value::UBIGINT(table->host_rows->Bytes())});
 	}
 	return rows;
 }
@@ -144,9 +145,10 @@ void RegisterPin(ExtensionLoader &loader) {
 	AddNamedParameter(function, "columns", LogicalType::LIST(LogicalType::VARCHAR));
 	RegisterRelationFunction(
 	    loader, std::move(function), {"table_name"},
-	    "Keeps the points of a table on the GPU, with columns of numbers beside them: joins that count pairs with "
-	    "them then read nothing of the table and send nothing. `columns` are geometries, and numbers, booleans, "
-	    "dates and timestamps to filter by; without a geometry among them all geometries are kept. A change of the "
+	    "Keeps the points of a table on the GPU, with columns of numbers beside them: inner joins that read no other "
+	    "columns of it then do not scan it, and send nothing. `columns` are geometries, and numbers, booleans, dates "
+	    "and timestamps to filter by or to return; without a geometry among them all geometries are kept. A change of "
+	    "the "
 	    "table's database makes the copy invalid.",
 	    {"* FROM vibe_pin('points', columns := ['kind'])"});
 	SqlTable("vibe_unpin", "Lets go of a table that vibe_pin() keeps on the GPU.")
@@ -158,7 +160,7 @@ void RegisterPin(ExtensionLoader &loader) {
 	    .Register(loader, Unpin);
 	SqlTable("vibe_pins",
 	         "The tables that vibe_pin() keeps on the GPU: rows, bytes now, whether queries can read them there or why "
-	         "not, and how many have.")
+	         "not, how many have, and the bytes of columns that were copied to host memory for joins that return rows.")
 	    .Column("table_name", LogicalType::VARCHAR)
 	    .Column("geometry", LogicalType::VARCHAR)
 	    .Column("columns", LogicalType::LIST(LogicalType::VARCHAR))
@@ -166,6 +168,7 @@ void RegisterPin(ExtensionLoader &loader) {
 	    .Column("bytes", LogicalType::UBIGINT)
 	    .Column("state", LogicalType::VARCHAR)
 	    .Column("hits", LogicalType::UBIGINT)
+	    .Column("host_bytes", LogicalType::UBIGINT)
 	    .Overload({})
 	    .Example("table_name, rows, bytes, state FROM vibe_pins()")
 	    .Register(loader, Pins);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <tuple>
 
 using namespace vibespatial;
 
@@ -72,7 +73,9 @@ std::multiset<double> Read(const PinnedRows &rows, const PinnedTerms &filter) {
 			input.pinned = &rows;
 			input.segment = segment;
 			input.filter = &filter;
-			input.first = begin;
+			// A tile may begin within its segment
+			input.offset = begin / 2;
+			input.first = begin - begin / 2;
 			input.count = begin == 0 ? half : rows.Count(segment) - half;
 			std::vector<vibe::Vec2> points(input.count);
 			tile->ReadPinned(input, points.data());
@@ -139,6 +142,51 @@ TEST_CASE("A filter keeps the pinned rows that SQL keeps", "[pin]") {
 		return !null && (l == -(int64_t(3) << 40) || l >= int64_t(1) << 40) && s >= 0;
 	})));
 	CHECK_THROWS_AS(Read(*rows, PinnedTerms(vibe::PinnedFilter::MAX_RANGES + 1, Range(0, 0, 1))), GpuError);
+}
+
+TEST_CASE("Pinned rows come back as they were added, in the order of the device", "[pin]") {
+	MachinePins pins([] { return uint64_t(0); });
+	const Table table(11000);
+	const auto pinned = Pin(pins, table);
+	const auto rows = pinned->Use();
+	const auto reader = pinned->NewReader(rows);
+	typedef std::tuple<double, int16_t, int64_t, bool> Row;
+	std::multiset<Row> read, added;
+	uint64_t bytes = 0;
+	for (size_t segment = 0; segment < rows->Segments(); segment++) {
+		constexpr size_t AT_ONCE = 700;
+		for (size_t begin = 0; begin < rows->Count(segment); begin += AT_ONCE) {
+			PinnedOutput output;
+			output.segment = segment;
+			output.begin = begin;
+			output.count = std::min(AT_ONCE, rows->Count(segment) - begin);
+			std::vector<vibe::Vec2> points(AT_ONCE);
+			std::vector<int16_t> small(AT_ONCE);
+			std::vector<int64_t> large(AT_ONCE);
+			std::vector<uint8_t> small_nulls(AT_ONCE, 7), large_nulls(AT_ONCE, 7);
+			output.points = points.data();
+			output.columns.push_back({1, reinterpret_cast<uint8_t *>(large.data()), large_nulls.data()});
+			output.columns.push_back({0, reinterpret_cast<uint8_t *>(small.data()), small_nulls.data()});
+			reader->Read(output);
+			bytes += output.count * (sizeof(vibe::Vec2) + 2 + 8);
+			for (size_t i = 0; i < output.count; i++) {
+				CHECK(small_nulls[i] == 0);
+				const double y = points[i].x == points[i].x ? points[i].y : -1;
+				read.insert(Row(y, small[i], large[i], large_nulls[i] != 0));
+			}
+		}
+	}
+	for (size_t i = 0; i < table.points.size(); i++) {
+		const bool has_point = table.points[i].x == table.points[i].x;
+		added.insert(
+		    Row(has_point ? table.points[i].y : -1, table.small[i], table.large[i], i >= 3000 && table.nulls[i] != 0));
+	}
+	CHECK((read == added));
+	GpuTimes times;
+	reader->AddBytes(times);
+	// And those of the NULLs
+	CHECK(times.bytes_from_device >= bytes);
+	CHECK(times.bytes_from_device <= bytes + table.points.size());
 }
 
 TEST_CASE("Pinned rows lie along a curve, and take the bytes of their values", "[pin]") {

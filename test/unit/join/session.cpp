@@ -215,9 +215,9 @@ struct FakeDevice : GpuEngine {
 			}
 			const auto &segment = static_cast<const FakePinned &>(*from.pinned).segments[from.segment];
 			for (size_t i = 0; i < from.count; i++) {
-				to[i] = segment[from.first + i];
+				to[i] = segment[from.offset + from.first + i];
 				for (auto &term : *from.filter) {
-					const auto row = static_cast<int64_t>(from.first + i);
+					const auto row = static_cast<int64_t>(from.offset + from.first + i);
 					to[i] = term.low <= row && row <= term.high ? to[i] : vibe::Vec2 {NAN, NAN};
 				}
 			}
@@ -329,10 +329,10 @@ const GpuTileResult &FakeDevice::OneTile::Finish() {
 	}
 	if (input.pinned) {
 		const auto &segment = static_cast<const FakePinned &>(*input.pinned).segments[input.segment];
-		points = segment;
+		points.assign(segment.begin() + static_cast<std::ptrdiff_t>(input.offset), segment.end());
 		for (auto &term : *input.filter) {
 			for (size_t i = 0; i < points.size(); i++) {
-				const auto row = static_cast<int64_t>(i);
+				const auto row = static_cast<int64_t>(input.offset + i);
 				points[i] = term.low <= row && row <= term.high ? points[i] : vibe::Vec2 {NAN, NAN};
 			}
 		}
@@ -581,25 +581,57 @@ public:
 
 	//! The probe side in segments on the device, with a filter by the number of a row in its segment, or without
 	Answer RunPinned(size_t segments, const PinnedTerms &filter) {
-		auto rows = std::make_shared<FakePinned>();
-		rows->segments.resize(segments);
-		for (size_t i = 0; i < probe.rows.size(); i++) {
-			vibe::Vec2 point {NAN, NAN};
-			if (probe.rows[i].data) {
-				REQUIRE(vibe::TryReadPoint(probe.rows[i].data, probe.rows[i].size, point));
-			}
-			rows->segments[i % segments].push_back(point);
-		}
+		const auto rows = Pinned(segments);
 		JoinSession session(host, condition, of.output, of.ordered);
 		session.UseDevice(device.get(), build.rows.size());
 		auto joined = session.NewBuild(*index, true, [](const UploadReport &) {});
 		Answer answer;
 		try {
-			CountPinned(*joined, PinnedProbe {rows, filter});
+			CountPinned(*joined, PinnedProbe {rows, filter, nullptr});
 		} catch (const GpuError &) {
 			CHECK(!session.IsActive());
 		}
 		answer.counts = session.Counts();
+		answer.report = session.Report();
+		return answer;
+	}
+
+	//! The same, with the rows piece by piece, and a copy on the host where the device fails
+	Answer StreamPinned(size_t segments, size_t most, const PinnedTerms &filter) {
+		const auto rows = Pinned(segments);
+		const auto read = [&](size_t segment, size_t begin, size_t count, vibe::Vec2 *to) {
+			for (size_t i = begin; i < begin + count; i++) {
+				const auto row = static_cast<int64_t>(i);
+				const bool passes = filter.empty() || (filter[0].low <= row && row <= filter[0].high);
+				*to++ = passes ? rows->segments[segment][i] : vibe::Vec2 {NAN, NAN};
+			}
+		};
+		const PinnedProbe pinned {rows, filter, read};
+		JoinSession session(host, condition, of.output, of.ordered);
+		session.UseDevice(device.get(), build.rows.size());
+		auto joined = session.NewBuild(*index, true, [](const UploadReport &) {});
+		JoinStream stream(*joined);
+		Answer answer;
+		for (auto &piece : CutPinned(*rows, most)) {
+			CHECK((piece.count > 0 && piece.count <= most));
+			stream.BeginPinned(pinned, piece);
+			JoinChunk chunk;
+			while (stream.NextChunk(chunk)) {
+				std::vector<uint32_t> numbers(chunk.count);
+				for (size_t i = 0; i < chunk.count; i++) {
+					const size_t row = piece.begin + chunk.number * JOIN_CHUNK_ROWS + i;
+					numbers[i] = static_cast<uint32_t>(row * segments + piece.segment);
+					if (chunk.found && chunk.found[i]) {
+						answer.found.insert(numbers[i]);
+					}
+				}
+				emitted_rows += chunk.count;
+				const size_t before = answer.pairs.size();
+				ReadPairs(stream, numbers.data(), answer);
+				CHECK(answer.pairs.size() - before == chunk.pairs);
+			}
+		}
+		CHECK(emitted_rows == probe.rows.size());
 		answer.report = session.Report();
 		return answer;
 	}
@@ -635,6 +667,19 @@ public:
 	TestHost host;
 
 private:
+	//! Row i is the row i / segments of segment i % segments
+	std::shared_ptr<FakePinned> Pinned(size_t segments) const {
+		auto rows = std::make_shared<FakePinned>();
+		rows->segments.resize(segments);
+		for (size_t i = 0; i < probe.rows.size(); i++) {
+			vibe::Vec2 point {NAN, NAN};
+			if (probe.rows[i].data) {
+				REQUIRE(vibe::TryReadPoint(probe.rows[i].data, probe.rows[i].size, point));
+			}
+			rows->segments[i % segments].push_back(point);
+		}
+		return rows;
+	}
 	NumberedInput Input(uint32_t first) {
 		NumberedInput input;
 		input.first = first;
@@ -770,6 +815,51 @@ TEST_CASE("Rows that a filter drops have no pairs, whichever engine looks for th
 		CHECK((answer.counts == counts));
 		CHECK(std::find(join.host.kernels.begin(), join.host.kernels.end(), "pinned_rows") != join.host.kernels.end());
 	}
+}
+
+TEST_CASE("Pinned rows come out piece by piece, each once, whatever the device fails to do", "[join]") {
+	for (auto fault : {Fault::NONE, Fault::OPEN, Fault::NO_ROOM, Fault::NEVER_ROOM, Fault::BEGIN, Fault::FINISH,
+	                   Fault::NEW_TILE, Fault::UPLOAD_ROOM}) {
+		for (auto output : {JoinOutput::PAIRS, JoinOutput::FOUND}) {
+			for (size_t segments : {1, 2}) {
+				for (size_t most : {JOIN_CHUNK_ROWS, 2 * JOIN_CHUNK_ROWS, PINNED_PIECE_ROWS}) {
+					Join join(Case {true, false, false, fault, output});
+					const auto answer = join.StreamPinned(segments, most, {});
+					join.Check(answer);
+					CHECK(answer.report.rows == join.probe.rows.size());
+					const bool fails = fault == Fault::BEGIN || fault == Fault::NEW_TILE ||
+					                   (fault == Fault::FINISH && (segments > 1 || most < PINNED_PIECE_ROWS));
+					CHECK(join.host.failures == (fails ? 1 : 0));
+				}
+			}
+		}
+	}
+}
+
+TEST_CASE("Pieces of pinned rows have the pairs of the rows that pass, whichever engine looks for them", "[join]") {
+	for (auto fault : {Fault::NONE, Fault::OPEN, Fault::NEVER_ROOM, Fault::FINISH}) {
+		Join join(Case {true, false, false, fault, JoinOutput::PAIRS});
+		PinnedTerm term;
+		term.low = 100;
+		term.high = 2600;
+		const auto answer = join.StreamPinned(2, JOIN_CHUNK_ROWS, {term});
+		auto expected = AllPairs(join.condition, join.probe, join.build);
+		for (auto pair = expected.begin(); pair != expected.end();) {
+			const bool passes = pair->first / 2 >= 100 && pair->first / 2 <= 2600;
+			pair = passes ? std::next(pair) : expected.erase(pair);
+		}
+		CHECK((answer.pairs == expected));
+	}
+}
+
+TEST_CASE("A piece whose pairs the host has no memory for is done chunk by chunk", "[join]") {
+	constexpr uint64_t BYTES_PER_ROW = 4096, CHUNK = 2 * BYTES_PER_ROW * JOIN_CHUNK_ROWS;
+	Join join(Case {true, false, false, Fault::NONE});
+	join.device->bytes_per_row = BYTES_PER_ROW;
+	join.host.most_bytes = CHUNK + (2 << 20);
+	const auto answer = join.StreamPinned(1, PINNED_PIECE_ROWS, {});
+	join.Check(answer);
+	CHECK(answer.report.tiles >= 3);
 }
 
 TEST_CASE("A join without a device for its tiles goes on with the CPU, or ends where that is not allowed", "[join]") {

@@ -136,8 +136,8 @@ protected:
 //! The first phase: it begins when all probe rows have been partitioned. A unit is a part.
 unique_ptr<SourcePhase> MakePartsPhase(SpatialSource &source);
 
-//! Tiles. Finishes the tiles of probe rows that threads had not sent to the device when their input ended.
-//! Begins when the probe side has been read, if the device looks for pairs. A unit is a tile.
+//! Tiles. Finishes the tiles of probe rows that threads had not sent to the device when their input ended, or does all tiles of a probe
+//! side that is pinned. Begins when the probe side has been read, if the device looks for pairs. A unit is a tile.
 unique_ptr<SourcePhase> MakeTilesPhase(SpatialSource &source);
 
 //! HeldChunks. Joins the chunks that few scanning threads held back, now with all threads.

@@ -15,7 +15,11 @@ public:
 
 	void BeginUnit() override {
 		ProbingWork::BeginUnit();
-		probe->Resume(*state.build, unit);
+		if (auto pinned = state.pairs_dispatch.Pinned()) {
+			probe->Resume(*state.build, *pinned, unit);
+		} else {
+			probe->Resume(*state.build, unit);
+		}
 	}
 	bool Next(DataChunk &result) override {
 		if (!in_chunk && !probe->NextChunk()) {

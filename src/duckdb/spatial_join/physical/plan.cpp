@@ -133,11 +133,7 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
       pinned_scan(std::move(join.pinned_scan)), deterministic(GetDeterministic(context)),
       planned_engine(PairsDispatch::DescribePlan(context, points_operation, left.estimated_cardinality,
-                                                 right.estimated_cardinality)),
-      planned_pin(pinned_scan ? PairsDispatch::DescribePin(context, *pinned_scan) : string()),
-      has_batches(
-          (!planned_pin.empty() || PairsDispatch::IsPlanned(context, points_operation, left.estimated_cardinality)) &&
-          right.AllSourcesSupportBatchIndex()) {
+                                                 right.estimated_cardinality)) {
 	children.push_back(left);
 	children.push_back(right);
 
@@ -170,6 +166,10 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
 	}
 	layout->Initialize(columns.Types(), TupleDataValidityType::CAN_HAVE_NULL_VALUES);
 	PlanBufferedColumns(*this, left);
+	planned_pin = PairsDispatch::DescribePin(context, *this);
+	has_batches =
+	    (!planned_pin.empty() || PairsDispatch::IsPlanned(context, points_operation, left.estimated_cardinality)) &&
+	    right.AllSourcesSupportBatchIndex();
 }
 
 //===----------------------------------------------------------------------===//

@@ -108,7 +108,7 @@ OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &contex
 	auto &state = state_p.Cast<SpatialJoinOperatorState>();
 	auto &global = SpatialJoinState::Get(*this);
 	const QueryScope scope(context.client);
-	if (global.pairs_dispatch.IsCounted()) {
+	if (global.pairs_dispatch.NeedsNoScan()) {
 		return OperatorResultType::FINISHED;
 	}
 	if (global.partitions) {

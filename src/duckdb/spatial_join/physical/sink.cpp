@@ -253,6 +253,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 		    make_uniq<SpatialPartitions>(context, *this, global.sample.boxes, global.sample.weights, parts);
 		global.threads.Run(
 		    [&](vibespatial::Parallel &parallel) { global.partitions->CutBuild(parallel, std::move(global.rows)); });
+		global.pairs_dispatch.UsePinned(nullptr);
 		return SinkFinalizeType::READY;
 	}
 	DecideHolding(context, *this, global, probe_rows);
@@ -269,7 +270,7 @@ SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContex
 	if (!global.pairs_dispatch.IsAwaited()) {
 		global.index_dispatch.RequireDevice();
 	}
-	if (global.pairs_dispatch.CountPinned(*global.build)) {
+	if (global.pairs_dispatch.UsePinned(global.build.get())) {
 		// The scan has nothing to add: it can skip all row groups whose statistics it has, and ends with its first rows otherwise
 		constexpr double NOWHERE = 1e300;
 		PushProbeFilters(context, *this, vibe::Box {NOWHERE, NOWHERE, NOWHERE, NOWHERE});

@@ -1,4 +1,4 @@
-// Joins that count pairs with the points of a table: what they would ask of the table if it were pinned when they run
+// Joins with the points of a table: what they would ask of the table if it were pinned when they run
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
 #include "duckdb/spatial_join/rewrites/rewrites.hpp"
@@ -8,20 +8,6 @@ namespace duckdb {
 namespace join_rewrites {
 
 namespace {
-
-//! Nothing of the probe side is needed but how many pairs each build row has
-bool OnlyCounts(const LogicalSpatialJoin &join) {
-	if (!join.aggregate || join.join_type != JoinType::INNER || join.spatial.residual || join.spatial.left_limit) {
-		return false;
-	}
-	auto &aggregate = *join.aggregate;
-	for (auto from_left : aggregate.argument_from_left) {
-		if (from_left) {
-			return false;
-		}
-	}
-	return aggregate.groups.empty() || !aggregate.groups_from_left;
-}
 
 //! A column of the table itself
 bool FindName(LogicalGet &get, const ColumnBinding &binding, string &name) {
@@ -46,11 +32,60 @@ bool IsGeometryPresent(const Expression &term, const ColumnBinding &geometry) {
 	return IsGeometryColumn(*ChildrenOf(term.Cast<BoundOperatorExpression>())[0], column) && column == geometry;
 }
 
+//! The columns of the probe side, through filters and projections
+class ScanColumns {
+public:
+	explicit ScanColumns(LogicalOperator &side) {
+		for (auto &binding : side.GetColumnBindings()) {
+			bindings.push_back(binding);
+			are_columns.push_back(true);
+		}
+	}
+	void Through(LogicalProjection &projection) {
+		for (idx_t i = 0; i < bindings.size(); i++) {
+			if (!are_columns[i] || bindings[i].table_index != projection.table_index) {
+				are_columns[i] = false;
+				continue;
+			}
+			auto &expr = *projection.expressions[bindings[i].column_index];
+			are_columns[i] = expr.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF;
+			if (are_columns[i]) {
+				bindings[i] = BindingOf(expr.Cast<BoundColumnRefExpression>());
+			}
+		}
+	}
+	//! Empty for what is no column of the table
+	vector<string> Names(LogicalGet &get) const {
+		vector<string> names(bindings.size());
+		for (idx_t i = 0; i < bindings.size(); i++) {
+			if (!are_columns[i] || !FindName(get, bindings[i], names[i])) {
+				names[i].clear();
+			}
+		}
+		return names;
+	}
+
+private:
+	vector<ColumnBinding> bindings;
+	vector<bool> are_columns;
+};
+
+//! Why a join reads its probe side whether it is pinned or not; empty where it need not
+string WhyNot(const LogicalSpatialJoin &join) {
+	if (join.join_type != JoinType::INNER) {
+		return "only inner joins read what is pinned";
+	}
+	return join.spatial.left_limit ? "the distance is computed from its rows" : string();
+}
+
+//! False where the probe side is no table of DuckDB's own
 bool FindScan(ClientContext &context, LogicalSpatialJoin &join, PinnedScan &scan) {
 	ColumnBinding geometry;
-	if (!OnlyCounts(join) || !IsGeometryColumn(*join.spatial.left, geometry)) {
+	if (!IsGeometryColumn(*join.spatial.left, geometry)) {
 		return false;
 	}
+	scan.why_not = WhyNot(join);
+	ScanColumns columns(*join.children[0]);
 	vector<unique_ptr<Expression>> conditions;
 	reference<LogicalOperator> op = *join.children[0];
 	while (op.get().type != LogicalOperatorType::LOGICAL_GET) {
@@ -66,6 +101,7 @@ bool FindScan(ClientContext &context, LogicalSpatialJoin &join, PinnedScan &scan
 				return false;
 			}
 			geometry = below;
+			columns.Through(projection);
 			for (auto &condition : conditions) {
 				ReplaceThrough(condition, {projection});
 			}
@@ -76,26 +112,31 @@ bool FindScan(ClientContext &context, LogicalSpatialJoin &join, PinnedScan &scan
 	}
 	auto &get = op.get().Cast<LogicalGet>();
 	auto table = get.GetTable();
-	if (!table || !table->IsDuckTable() || FunctionName(get) != "seq_scan" || !ReadsAllRows(get) ||
-	    !FindName(get, geometry, scan.geometry)) {
-		return false;
-	}
-	auto add = [&](const Expression &condition) {
-		return IsGeometryPresent(condition, geometry) ||
-		       AddClauses(
-		           context, condition,
-		           [&](const ColumnBinding &binding, string &name) { return FindName(get, binding, name); },
-		           scan.clauses);
-	};
-	for (auto &condition : conditions) {
-		if (!add(*condition)) {
-			return false;
-		}
-	}
-	if (!VisitFilters(get, [&](idx_t, const Expression &term) { return add(term); })) {
+	if (!table || !table->IsDuckTable() || FunctionName(get) != "seq_scan" || !FindName(get, geometry, scan.geometry)) {
 		return false;
 	}
 	scan.table = PinnedName::Of(*table);
+	scan.columns = columns.Names(get);
+	if (!ReadsAllRows(get)) {
+		scan.why_not = "the query asks for a sample, or a part, of its rows";
+	}
+	auto add = [&](const Expression &condition) {
+		const bool is_read =
+		    IsGeometryPresent(condition, geometry) ||
+		    AddClauses(
+		        context, condition,
+		        [&](const ColumnBinding &binding, string &name) { return FindName(get, binding, name); }, scan.clauses);
+		if (!is_read) {
+			scan.why_not = "the filter " + condition.ToString() + " is no comparison of pinned columns and constants";
+		}
+		return is_read;
+	};
+	for (auto &condition : conditions) {
+		add(*condition);
+	}
+	if (!VisitFilters(get, [&](idx_t, const Expression &term) { return add(term); }) && scan.why_not.empty()) {
+		scan.why_not = "the scan has a filter that is no comparison of pinned columns and constants";
+	}
 	return true;
 }
 

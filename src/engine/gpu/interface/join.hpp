@@ -236,6 +236,8 @@ struct GpuTileInput {
 	//! The rows of the tile are those of a segment of a pinned table that pass the filter; the others meet nothing
 	const PinnedRows *pinned = nullptr;
 	size_t segment = 0;
+	//! Of the first row of the tile in its segment
+	size_t offset = 0;
 	const PinnedTerms *filter = nullptr;
 	//! Leave EMPTY shapes to the CPU
 	bool leave_empty = false;

@@ -38,6 +38,24 @@ struct PinnedInput {
 	std::vector<Column> columns;
 };
 
+//! Rows [begin, begin + count) of a segment on their way back to the host
+struct PinnedOutput {
+	struct Column {
+		uint32_t number = 0;
+		//! As they were added
+		uint8_t *values = nullptr;
+		//! All zeros where no row is NULL
+		uint8_t *nulls = nullptr;
+	};
+
+	size_t segment = 0;
+	size_t begin = 0;
+	size_t count = 0;
+	//! Null where they are not asked for
+	vibe::Vec2 *points = nullptr;
+	std::vector<Column> columns;
+};
+
 //! A range of a column that a filter asks for; vibe::PinnedRange
 struct PinnedTerm {
 	uint32_t column = 0;
@@ -59,6 +77,17 @@ public:
 	virtual size_t Count(size_t segment) const = 0;
 };
 
+//! Copies rows to the host; one thread at a time uses it
+class PinnedReader {
+public:
+	virtual ~PinnedReader() = default;
+
+	//! Returns when the rows are there. Throws GpuError.
+	virtual void Read(const PinnedOutput &to) = 0;
+	//! Adds the bytes that were copied since the last call
+	virtual void AddBytes(GpuTimes &times) = 0;
+};
+
 //! Any thread may call any of it
 class GpuPinned {
 public:
@@ -70,6 +99,8 @@ public:
 	virtual void Finish(const std::function<void()> &poll, GpuTimes &times) = 0;
 	//! Null where the rows were evicted, since others needed the memory
 	virtual std::shared_ptr<const PinnedRows> Use() = 0;
+	//! For rows of Use(). Throws GpuError.
+	virtual std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) = 0;
 	virtual bool IsResident() const = 0;
 	//! Also of rows that were evicted
 	virtual uint64_t Rows() const = 0;

@@ -168,6 +168,46 @@ std::shared_ptr<const PinnedRows> MachinePinned::Use() {
 	return is_finished ? std::shared_ptr<const PinnedRows>(rows) : nullptr;
 }
 
+namespace {
+
+class MachinePinnedReader : public PinnedReader {
+public:
+	MachinePinnedReader(std::unique_ptr<Machine> machine_p, std::shared_ptr<const MachinePinnedRows> rows_p)
+	    : machine(std::move(machine_p)), rows(std::move(rows_p)) {
+	}
+
+	void Read(const PinnedOutput &to) override {
+		machine->Use();
+		const auto &segment = rows->segments[to.segment];
+		if (to.points) {
+			machine->Get(to.points, segment.points.at + to.begin, to.count * sizeof(vibe::Vec2));
+		}
+		for (auto &column : to.columns) {
+			const size_t width = rows->widths[column.number];
+			machine->Get(column.values, segment.values[column.number].at + to.begin * width, to.count * width);
+			if (const auto *nulls = segment.nulls[column.number].at) {
+				machine->Get(column.nulls, nulls + to.begin, to.count);
+			} else {
+				std::fill(column.nulls, column.nulls + to.count, uint8_t(0));
+			}
+		}
+	}
+	void AddBytes(GpuTimes &times) override {
+		machine->AddBytes(times);
+	}
+
+private:
+	const std::unique_ptr<Machine> machine;
+	const std::shared_ptr<const MachinePinnedRows> rows;
+};
+
+} // namespace
+
+std::unique_ptr<PinnedReader> MachinePinned::NewReader(std::shared_ptr<const PinnedRows> rows_p) {
+	return std::make_unique<MachinePinnedReader>(machines(),
+	                                             std::static_pointer_cast<const MachinePinnedRows>(std::move(rows_p)));
+}
+
 bool MachinePinned::IsResident() const {
 	std::lock_guard<std::mutex> guard(lock);
 	return is_finished && rows;

@@ -49,6 +49,7 @@ public:
 	void Add(const PinnedInput &input) override;
 	void Finish(const std::function<void()> &poll, GpuTimes &times) override;
 	std::shared_ptr<const PinnedRows> Use() override;
+	std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) override;
 	bool IsResident() const override;
 	uint64_t Rows() const override {
 		return row_count;

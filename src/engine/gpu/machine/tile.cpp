@@ -172,13 +172,14 @@ private:
 	void UsePinned() {
 		const auto &pinned = static_cast<const MachinePinnedRows &>(*input.pinned);
 		const Vec2 *points = pinned.segments[input.segment].points.at;
+		const size_t first = input.offset + input.first;
 		if (!input.filter || input.filter->empty()) {
-			probe = SideView {nullptr, points + input.first};
+			probe = SideView {nullptr, points + first};
 			return;
 		}
 		const auto count = static_cast<uint32_t>(input.count);
 		auto *passing = machine.Temporary<Vec2>("join points", input.count);
-		machine.Launch("pinned_rows", "mask_points", count, points, static_cast<uint32_t>(input.first), count,
+		machine.Launch("pinned_rows", "mask_points", count, points, static_cast<uint32_t>(first), count,
 		               pinned.Filter(input.segment, *input.filter), passing);
 		probe = SideView {nullptr, passing};
 	}

@@ -4,6 +4,17 @@
 
 namespace vibespatial {
 
+std::vector<PinnedPiece> CutPinned(const PinnedRows &rows, size_t most) {
+	std::vector<PinnedPiece> pieces;
+	for (size_t segment = 0; segment < rows.Segments(); segment++) {
+		const size_t count = rows.Count(segment);
+		for (size_t begin = 0; begin < count; begin += most) {
+			pieces.push_back(PinnedPiece {segment, begin, std::min(most, count - begin)});
+		}
+	}
+	return pieces;
+}
+
 void CountPinned(JoinBuild &build, const PinnedProbe &probe) {
 	//! One is prepared while the device works on the other
 	constexpr size_t TILES = 2;
@@ -21,7 +32,7 @@ void CountPinned(JoinBuild &build, const PinnedProbe &probe) {
 			}
 			if (i < segments) {
 				session.host.Poll();
-				tile.SetPinned(probe, i);
+				tile.SetPinned(probe, PinnedPiece {i, 0, probe.rows->Count(i)});
 				tile.Launch();
 			}
 		}

@@ -1,5 +1,6 @@
 #include "engine/join/session/stream.hpp"
 
+#include "engine/join/session/pinned.hpp"
 #include "engine/join/session/tile_queue.hpp"
 
 #include <cstring>
@@ -46,18 +47,28 @@ void JoinStream::Collect(const JoinInput &input) {
 	queue->Add(input);
 }
 
+Tile *JoinStream::Current() {
+	if (in_pinned) {
+		return pinned_tile.get();
+	}
+	return resumed ? resumed.get() : queue ? queue->Front() : nullptr;
+}
+
 bool JoinStream::NextChunk(JoinChunk &chunk) {
-	while (auto tile = resumed ? resumed.get() : queue ? queue->Front() : nullptr) {
+	while (auto tile = Current()) {
 		if (next_chunk < tile->ChunkCount()) {
 			chunk.count = tile->ChunkRows(next_chunk);
 			chunk.payload = &tile->Payload();
 			chunk.number = next_chunk;
 			chunk.found = tile->ChunkFound(next_chunk);
 			SetPairs(*tile, next_chunk++);
+			chunk.pairs = tile_pairs;
 			return true;
 		}
 		next_chunk = 0;
-		if (resumed) {
+		if (in_pinned) {
+			in_pinned = false;
+		} else if (resumed) {
 			resumed.reset();
 		} else {
 			queue->Pop();
@@ -75,6 +86,16 @@ void JoinStream::EndCollecting() {
 void JoinStream::Resume(size_t left_tile) {
 	resumed = build.session.TakeTile(left_tile);
 	resumed->Finish(nullptr);
+	next_chunk = 0;
+}
+
+void JoinStream::BeginPinned(const PinnedProbe &probe, const PinnedPiece &piece) {
+	if (!pinned_tile) {
+		pinned_tile = std::make_unique<Tile>(build, build.session.Output());
+	}
+	pinned_tile->SetPinned(probe, piece);
+	pinned_tile->Finish(nullptr);
+	in_pinned = true;
 	next_chunk = 0;
 }
 

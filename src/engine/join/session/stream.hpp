@@ -9,6 +9,8 @@
 
 namespace vibespatial {
 
+struct PinnedPiece;
+struct PinnedProbe;
 class TileQueue;
 
 //! Probe rows whose pairs come next
@@ -19,6 +21,8 @@ struct JoinChunk {
 	size_t number = 0;
 	//! FOUND: which rows have a pair; no pairs come. Null for another output.
 	const uint8_t *found = nullptr;
+	//! PAIRS: how many come
+	size_t pairs = 0;
 };
 
 //! Two ways of use: Begin() with a chunk, then Next() for its pairs; or Collect() with chunks, and whenever NextChunk() returns one,
@@ -40,6 +44,9 @@ public:
 	void EndCollecting();
 	//! Finishes one of the session's left tiles, whose chunks come next
 	void Resume(size_t left_tile);
+	//! Finds the pairs, or flags, of rows of a pinned table, whose chunks come next; their payload has nothing. The probe stays until the
+	//! stream has ended.
+	void BeginPinned(const PinnedProbe &probe, const PinnedPiece &piece);
 
 	//! Writes the next pairs of the chunk, with rows numbered from its first; 0 at its end
 	size_t Next(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
@@ -49,6 +56,8 @@ public:
 
 private:
 	enum class Source : uint8_t { PROBE, SHARES, TILE };
+	//! The tile whose chunks come next, or null
+	Tile *Current();
 	void SetPairs(Tile &tile, size_t chunk);
 	size_t NextOfTile(uint32_t *probe_rows, uint32_t *build_rows, size_t capacity);
 
@@ -61,6 +70,9 @@ private:
 	std::unique_ptr<Tile> chunk_tile;
 	std::unique_ptr<TileQueue> queue;
 	std::unique_ptr<Tile> resumed;
+	//! For one piece of a pinned table after the other
+	std::unique_ptr<Tile> pinned_tile;
+	bool in_pinned = false;
 	size_t next_chunk = 0;
 	//! The pairs that are left of a tile's chunk
 	const uint32_t *tile_probe = nullptr;

@@ -142,12 +142,13 @@ void Tile::Run(const JoinInput &input) {
 	Finish(nullptr);
 }
 
-void Tile::SetPinned(const PinnedProbe &probe, size_t segment) {
+void Tile::SetPinned(const PinnedProbe &probe, const PinnedPiece &piece) {
 	Clear();
 	pinned = &probe;
-	pinned_segment = segment;
+	pinned_segment = piece.segment;
+	pinned_begin = piece.begin;
 	pinned_is_here = false;
-	rows.BeginPinned(probe.rows->Count(segment));
+	rows.BeginPinned(piece.count);
 }
 
 void Tile::CountMemory() {
@@ -178,6 +179,7 @@ GpuTileInput Tile::Input(size_t first, size_t size) {
 	if (pinned) {
 		input.pinned = pinned->rows.get();
 		input.segment = pinned_segment;
+		input.offset = pinned_begin;
 		input.filter = &pinned->filter;
 	}
 	input.leave_empty = build.index.EmptyProbesMatter();
@@ -399,10 +401,13 @@ void Tile::FetchPinned() {
 	if (!pinned || pinned_is_here) {
 		return;
 	}
-	if (!device_tile) {
+	if (pinned->read) {
+		pinned->read(pinned_segment, pinned_begin, Count(), rows.PinnedPoints());
+	} else if (device_tile) {
+		device_tile->ReadPinned(Input(0, Count()), rows.PinnedPoints());
+	} else {
 		throw GpuError("the device does not give pinned rows back");
 	}
-	device_tile->ReadPinned(Input(0, Count()), rows.PinnedPoints());
 	pinned_is_here = true;
 }
 

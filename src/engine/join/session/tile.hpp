@@ -12,6 +12,7 @@
 
 namespace vibespatial {
 
+struct PinnedPiece;
 struct PinnedProbe;
 
 class Tile {
@@ -34,9 +35,9 @@ public:
 	//! Forgets the rows and keeps the memory
 	void Clear();
 
-	//! The rows are those of a segment of a pinned table, which outlives the tile; nothing can be added to them. What the device fails to
-	//! do with them is a GpuError where they cannot be read back.
-	void SetPinned(const PinnedProbe &probe, size_t segment);
+	//! The rows are those of a pinned table, which outlives the tile; nothing can be added to them. What the device fails to do with them
+	//! is a GpuError where they cannot be read back and the host has no copy.
+	void SetPinned(const PinnedProbe &probe, const PinnedPiece &piece);
 
 	//! Starts the device on the tile; waits for nothing that it does
 	void Launch();
@@ -105,6 +106,7 @@ private:
 	//! Null where rows are added
 	const PinnedProbe *pinned = nullptr;
 	size_t pinned_segment = 0;
+	size_t pinned_begin = 0;
 	bool pinned_is_here = false;
 	size_t max_shapes = 0;
 	bool has_room = true;

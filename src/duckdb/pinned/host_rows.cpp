@@ -1,0 +1,179 @@
+#include "duckdb/pinned/host_rows.hpp"
+
+#include "duckdb/pinned/values.hpp"
+
+namespace duckdb {
+
+namespace {
+
+//! Rows that are copied at once
+constexpr idx_t ROWS_AT_ONCE = 64 * STANDARD_VECTOR_SIZE;
+
+//! Rows on their way from the device to a segment of a column
+class ColumnCopy {
+public:
+	explicit ColumnCopy(ColumnDataCollection &to) : to(to) {
+		chunk.Initialize(Allocator::DefaultAllocator(), to.Types());
+		to.InitializeAppend(append);
+	}
+	virtual ~ColumnCopy() = default;
+
+	//! Where the next rows go
+	virtual void Prepare(vibespatial::PinnedOutput &output) = 0;
+	void Append(idx_t count) {
+		for (idx_t begin = 0; begin < count; begin += STANDARD_VECTOR_SIZE) {
+			const auto size = MinValue<idx_t>(STANDARD_VECTOR_SIZE, count - begin);
+			chunk.Reset();
+			Write(begin, size, chunk);
+			SetRowCount(chunk, size);
+			to.Append(append, chunk);
+		}
+	}
+
+protected:
+	virtual void Write(idx_t begin, idx_t count, DataChunk &result) = 0;
+
+private:
+	ColumnDataCollection &to;
+	ColumnDataAppendState append;
+	DataChunk chunk;
+};
+
+class PointsCopy : public ColumnCopy {
+public:
+	explicit PointsCopy(ColumnDataCollection &to) : ColumnCopy(to), points(ROWS_AT_ONCE) {
+	}
+	void Prepare(vibespatial::PinnedOutput &output) override {
+		output.points = points.data();
+	}
+
+protected:
+	void Write(idx_t begin, idx_t count, DataChunk &result) override {
+		auto x = MutableData<double>(result.data[0]), y = MutableData<double>(result.data[1]);
+		for (idx_t i = 0; i < count; i++) {
+			x[i] = points[begin + i].x;
+			y[i] = points[begin + i].y;
+		}
+	}
+
+private:
+	vector<vibe::Vec2> points;
+};
+
+class ValuesCopy : public ColumnCopy {
+public:
+	ValuesCopy(ColumnDataCollection &to, idx_t number)
+	    : ColumnCopy(to), number(number), width(PinnedWidth(to.Types()[0])), values(ROWS_AT_ONCE * width),
+	      nulls(ROWS_AT_ONCE) {
+	}
+	void Prepare(vibespatial::PinnedOutput &output) override {
+		output.columns.push_back({static_cast<uint32_t>(number), values.data(), nulls.data()});
+	}
+
+protected:
+	void Write(idx_t begin, idx_t count, DataChunk &result) override {
+		ReadPinned(values.data() + begin * width, nulls.data() + begin, count, result.data[0]);
+	}
+
+private:
+	const idx_t number;
+	const idx_t width;
+	vector<uint8_t> values;
+	vector<uint8_t> nulls;
+};
+
+} // namespace
+
+void HostRows::BringSegment(vibespatial::GpuPinned &device, const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+                            idx_t segment, const vector<idx_t> &numbers, const vector<shared_ptr<HostColumn>> &columns,
+                            const std::function<void()> &poll, vibespatial::GpuTimes &times) const {
+	vibespatial::PinnedOutput output;
+	vector<unique_ptr<ColumnCopy>> copies;
+	for (idx_t i = 0; i < numbers.size(); i++) {
+		auto &to = *columns[i]->segments[segment];
+		if (numbers[i] == POINTS) {
+			copies.push_back(make_uniq<PointsCopy>(to));
+		} else {
+			copies.push_back(make_uniq<ValuesCopy>(to, numbers[i]));
+		}
+		copies.back()->Prepare(output);
+	}
+	auto reader = device.NewReader(rows);
+	const idx_t count = rows->Count(segment);
+	output.segment = segment;
+	for (idx_t begin = 0; begin < count; begin += ROWS_AT_ONCE) {
+		poll();
+		output.begin = begin;
+		output.count = MinValue<idx_t>(ROWS_AT_ONCE, count - begin);
+		reader->Read(output);
+		for (auto &copy : copies) {
+			copy->Append(output.count);
+		}
+	}
+	reader->AddBytes(times);
+}
+
+vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vibespatial::GpuPinned &device,
+                                                     const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+                                                     const vector<idx_t> &columns, TaskThreads &threads,
+                                                     vibespatial::GpuTimes &times) {
+	lock_guard<mutex> guard(lock);
+	vector<idx_t> missing;
+	vector<shared_ptr<HostColumn>> made;
+	for (auto column : columns) {
+		if (brought.count(column) > 0 || std::find(missing.begin(), missing.end(), column) != missing.end()) {
+			continue;
+		}
+		missing.push_back(column);
+		auto host = make_shared_ptr<HostColumn>();
+		if (column == POINTS) {
+			host->types = {LogicalType::DOUBLE, LogicalType::DOUBLE};
+		} else {
+			host->types = {types[column]};
+		}
+		for (idx_t segment = 0; segment < rows->Segments(); segment++) {
+			host->segments.push_back(
+			    make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), host->types));
+		}
+		made.push_back(std::move(host));
+	}
+	if (!missing.empty()) {
+		const auto poll = CancelPoll(context);
+		mutex times_lock;
+		threads.Run([&](vibespatial::Parallel &parallel) {
+			parallel.For(rows->Segments(), [&](size_t segment) {
+				vibespatial::GpuTimes some;
+				BringSegment(device, rows, segment, missing, made, poll, some);
+				lock_guard<mutex> times_guard(times_lock);
+				times.bytes_from_device += some.bytes_from_device;
+			});
+		});
+	}
+	for (idx_t i = 0; i < missing.size(); i++) {
+		brought[missing[i]] = std::move(made[i]);
+	}
+	vector<shared_ptr<const HostColumn>> result;
+	for (auto column : columns) {
+		result.push_back(brought[column]);
+	}
+	return result;
+}
+
+void HostRows::Clear() {
+	unordered_map<idx_t, shared_ptr<HostColumn>> gone; // freed without the lock
+	lock_guard<mutex> guard(lock);
+	gone.swap(brought);
+}
+
+idx_t HostRows::Bytes() {
+	lock_guard<mutex> guard(lock);
+	idx_t bytes = 0;
+	for (auto &column : brought) {
+		for (auto &segment : column.second->segments) {
+			bytes += segment->SizeInBytes();
+		}
+	}
+	return bytes;
+}
+
+} // namespace duckdb

@@ -1,0 +1,60 @@
+//===----------------------------------------------------------------------===//
+// duckdb/pinned/host_rows.hpp
+//
+// Columns of a pinned table in memory of the host, in the order in which the device has the rows. A join that returns rows finds their values
+// here by the numbers that come from the device, and the CPU its points where the device fails: so nothing but pairs has to come back.
+// A column is copied when a query needs it first. DuckDB counts the memory, and moves it to disk where it is short.
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/support/task_parallel.hpp"
+#include "engine/gpu/interface/pinned.hpp"
+
+namespace duckdb {
+
+//! A column, or the points as two: x and y, NaN for rows without. Chunks of a segment are full but for the last.
+struct HostColumn {
+	vector<unique_ptr<ColumnDataCollection>> segments;
+
+	//! The rows of a chunk of a segment; any thread may call it
+	void Fetch(idx_t segment, idx_t chunk, DataChunk &result) const {
+		result.Reset();
+		segments[segment]->FetchChunk(chunk, result);
+	}
+	void Initialize(DataChunk &chunk) const {
+		chunk.Initialize(Allocator::DefaultAllocator(), types);
+	}
+	vector<LogicalType> types;
+};
+
+//! Those of one table. Any thread may call any of it.
+class HostRows {
+public:
+	//! The types of the columns beside the points
+	explicit HostRows(vector<LogicalType> types) : types(std::move(types)) {
+	}
+
+	//! In the place of the number of a column
+	static constexpr idx_t POINTS = DConstants::INVALID_INDEX;
+	//! These columns, each of which stays as long as somebody has it; copies those that are not here. Throws GpuError, and DuckDB's
+	//! out-of-memory error.
+	vector<shared_ptr<const HostColumn>> Bring(ClientContext &context, vibespatial::GpuPinned &device,
+	                                           const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+	                                           const vector<idx_t> &columns, TaskThreads &threads,
+	                                           vibespatial::GpuTimes &times);
+	//! Lets go of all columns
+	void Clear();
+	idx_t Bytes();
+
+private:
+	void BringSegment(vibespatial::GpuPinned &device, const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+	                  idx_t segment, const vector<idx_t> &numbers, const vector<shared_ptr<HostColumn>> &columns,
+	                  const std::function<void()> &poll, vibespatial::GpuTimes &times) const;
+
+	const vector<LogicalType> types;
+	mutex lock;
+	unordered_map<idx_t, shared_ptr<HostColumn>> brought;
+};
+
+} // namespace duckdb

@@ -1,0 +1,163 @@
+#include "duckdb/pinned/side.hpp"
+
+#include "duckdb/support/wkb_output.hpp"
+
+namespace duckdb {
+
+string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed) {
+	for (idx_t i = 0; i < needed.size(); i++) {
+		if (!needed[i]) {
+			continue;
+		}
+		auto &name = scan.columns[i];
+		if (name.empty()) {
+			return "the query reads what is computed from its rows, or their row ids";
+		}
+		if (name != scan.geometry && !table.FindColumn(name).IsValid()) {
+			return "the query reads column \"" + name + "\", which is not pinned";
+		}
+		if (name == scan.geometry && table.has_more_ordinates) {
+			return "the query reads column \"" + name + "\", and some of its points have Z or M, which are not pinned";
+		}
+	}
+	return string();
+}
+
+PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, const PinnedScan &scan,
+                       const vector<LogicalType> &types, const vector<bool> &needed,
+                       const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+                       const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times)
+    : types(types), filter(filter), filter_columns(table.columns.size()) {
+	auto device = table.OnDevice();
+	if (!device) {
+		throw vibespatial::GpuError("the pinned table has changed");
+	}
+	// The points are always asked for: the CPU reads them where the device fails
+	vector<idx_t> numbers {HostRows::POINTS};
+	for (auto &term : filter) {
+		numbers.push_back(term.column);
+	}
+	for (idx_t i = 0; i < needed.size(); i++) {
+		if (needed[i] && scan.columns[i] != scan.geometry) {
+			numbers.push_back(table.FindColumn(scan.columns[i]).GetIndex());
+		}
+	}
+	auto columns = table.host_rows->Bring(context, *device, rows, numbers, threads, times);
+	idx_t next = 0;
+	points = columns[next++];
+	for (auto &term : filter) {
+		filter_columns[term.column] = columns[next++];
+	}
+	for (idx_t i = 0; i < needed.size(); i++) {
+		if (needed[i]) {
+			const bool is_geometry = scan.columns[i] == scan.geometry;
+			sources.push_back(Source {i, is_geometry ? points : columns[next++], is_geometry});
+		}
+	}
+}
+
+namespace {
+
+//! The rows of a chunk that a filter keeps
+class ChunkFilter {
+public:
+	explicit ChunkFilter(const vector<shared_ptr<const HostColumn>> &columns)
+	    : columns(columns), values(columns.size()), nulls(columns.size()) {
+	}
+
+	void Fetch(const vibespatial::PinnedTerms &terms, idx_t segment, idx_t number) {
+		for (idx_t i = 0; i < columns.size(); i++) {
+			if (!columns[i]) {
+				continue;
+			}
+			DataChunk chunk;
+			columns[i]->Initialize(chunk);
+			columns[i]->Fetch(segment, number, chunk);
+			values[i].clear();
+			nulls[i].clear();
+			AppendPinned(chunk.data[0], chunk.size(), values[i], nulls[i]);
+		}
+		filter.count = 0;
+		for (auto &term : terms) {
+			auto &range = filter.ranges[filter.count++];
+			range.values = values[term.column].data();
+			range.nulls = nulls[term.column].data();
+			range.low = term.low;
+			range.high = term.high;
+			range.width = PinnedWidth(columns[term.column]->types[0]);
+			range.null_passes = term.null_passes;
+			range.ends_clause = term.ends_clause;
+		}
+	}
+	bool Keeps(idx_t row) const {
+		return vibe::PassesFilter(filter, row);
+	}
+
+private:
+	const vector<shared_ptr<const HostColumn>> &columns;
+	vector<vector<uint8_t>> values;
+	vector<vector<uint8_t>> nulls;
+	vibe::PinnedFilter filter {};
+};
+
+void WritePoints(DataChunk &points, idx_t count, Vector &result) {
+	auto x = FlatVector::GetData<double>(points.data[0]), y = FlatVector::GetData<double>(points.data[1]);
+	auto strings = MutableData<string_t>(result);
+	char wkb[WKB_HEADER_SIZE + 2 * sizeof(double)];
+	for (idx_t i = 0; i < count; i++) {
+		if (x[i] != x[i]) {
+			MutableValidity(result).SetInvalid(i);
+			continue;
+		}
+		WkbOutput out(wkb);
+		out.Header(vibespatial::GeometryType::POINT, 0);
+		out.Ordinate(x[i]);
+		out.Ordinate(y[i]);
+		strings[i] = StringVector::AddStringOrBlob(result, wkb, sizeof(wkb));
+	}
+}
+
+} // namespace
+
+void PinnedSide::ReadPoints(idx_t segment, idx_t begin, idx_t count, vibe::Vec2 *to) const {
+	DataChunk chunk;
+	points->Initialize(chunk);
+	ChunkFilter chunk_filter(filter_columns);
+	for (idx_t done = 0; done < count; done += STANDARD_VECTOR_SIZE) {
+		const auto number = (begin + done) / STANDARD_VECTOR_SIZE;
+		points->Fetch(segment, number, chunk);
+		chunk_filter.Fetch(filter, segment, number);
+		auto x = FlatVector::GetData<double>(chunk.data[0]), y = FlatVector::GetData<double>(chunk.data[1]);
+		for (idx_t i = 0; i < MinValue<idx_t>(STANDARD_VECTOR_SIZE, count - done); i++) {
+			const bool passes = chunk_filter.Keeps(i);
+			to[done + i] = passes ? vibe::Vec2 {x[i], y[i]} : vibe::Vec2 {vibe::NoCoordinate(), vibe::NoCoordinate()};
+		}
+	}
+}
+
+PinnedSideReader::PinnedSideReader(ClientContext &context, const PinnedSide &side)
+    : side(side), fetched(side.sources.size()) {
+	vector<bool> needed(side.types.size());
+	for (idx_t i = 0; i < side.sources.size(); i++) {
+		needed[side.sources[i].column] = true;
+		side.sources[i].from->Initialize(fetched[i]);
+	}
+	result.Initialize(Allocator::Get(context), side.types, needed);
+}
+
+DataChunk &PinnedSideReader::Read(idx_t segment, idx_t chunk, idx_t count, bool is_empty) {
+	result.Reset();
+	for (idx_t i = 0; i < side.sources.size() && !is_empty; i++) {
+		auto &source = side.sources[i];
+		source.from->Fetch(segment, chunk, fetched[i]);
+		if (source.is_geometry) {
+			WritePoints(fetched[i], count, result.data[source.column]);
+		} else {
+			result.data[source.column].Reference(fetched[i].data[0]);
+		}
+	}
+	SetRowCount(result, count);
+	return result;
+}
+
+} // namespace duckdb

@@ -1,0 +1,59 @@
+//===----------------------------------------------------------------------===//
+// duckdb/pinned/side.hpp
+//
+// A pinned table as a side of a join that returns its rows: their columns, and which of them a filter keeps, by the numbers that rows have on
+// the device
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/pinned/tables.hpp"
+
+namespace duckdb {
+
+class PinnedSide {
+public:
+	//! Why the columns that are needed of the scan's output cannot be had; empty if they can
+	static string WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed);
+
+	//! `types`: of the scan's output. Copies what is not in host memory yet. Throws GpuError, and DuckDB's out-of-memory error.
+	PinnedSide(ClientContext &context, PinnedTable &table, const PinnedScan &scan, const vector<LogicalType> &types,
+	           const vector<bool> &needed, const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+	           const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times);
+
+	//! Points of a segment from a chunk's first on, NaN for rows that do not pass; any thread may call it
+	void ReadPoints(idx_t segment, idx_t begin, idx_t count, vibe::Vec2 *to) const;
+
+private:
+	friend class PinnedSideReader;
+
+	//! A column of the scan's output, from a column or from the points
+	struct Source {
+		idx_t column;
+		shared_ptr<const HostColumn> from;
+		bool is_geometry;
+	};
+
+	const vector<LogicalType> types;
+	const vibespatial::PinnedTerms filter;
+	vector<Source> sources;
+	shared_ptr<const HostColumn> points;
+	//! By their number in the table; null where the filter does not read them
+	vector<shared_ptr<const HostColumn>> filter_columns;
+};
+
+//! Chunks of one thread
+class PinnedSideReader {
+public:
+	PinnedSideReader(ClientContext &context, const PinnedSide &side);
+
+	//! The needed columns of a chunk of a segment, in a chunk of the scan's output; valid until the next call. `is_empty`: nobody reads
+	//! them, only their number is asked for.
+	DataChunk &Read(idx_t segment, idx_t chunk, idx_t count, bool is_empty);
+
+private:
+	const PinnedSide &side;
+	DataChunk result;
+	vector<DataChunk> fetched;
+};
+
+} // namespace duckdb
