@@ -39,7 +39,7 @@ TESTED_BY = {
                     "test/python/test_knn_random.py"], "one operator"),
     "duckdb/operators": (["test/sql/join", "test/sql/tables/knn.test", "test/sql/gpu/dispatch.test"], "shared by the operators"),
     "duckdb/parquet": (["test/sql/tables/read_geoparquet.test", "test/python/test_parquet.py"], "seen in scans"),
-    "duckdb/pinned": (["test/sql/gpu/pin.test", "test/python/test_pin.py"], "one operator, and what joins ask of it"),
+    "duckdb/pinned": (["test/sql/gpu/pin.test", "test/python/test_pin.py", "test/python/test_pin_rows.py"], "one operator, and what joins ask of it"),
     "duckdb/planning": (["test/sql/join", "test/sql/rewrites", "test/python/test_rewrites.py", "test/python/test_gpu_coverage.py"], "seen in plans"),
     "duckdb/scalar_batch": (["test/sql/gpu/rows.test", "test/sql/gpu/pairs.test", "test/python/test_gpu_scalar_batch.py"], "one operator"),
     "duckdb/spatial_join": (["test/sql/join", "test/python/test_join_random.py", "test/python/test_gpu_join.py"], "one operator"),

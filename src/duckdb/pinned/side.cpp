@@ -4,7 +4,10 @@
 
 namespace duckdb {
 
-string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed) {
+string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed, bool keeps) {
+	if (keeps && table.has_empty && scan.only_present) {
+		return "it has EMPTY points, and the filter by IS NOT NULL would take them for NULL";
+	}
 	for (idx_t i = 0; i < needed.size(); i++) {
 		if (!needed[i]) {
 			continue;
@@ -19,19 +22,18 @@ string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, cons
 		if (name == scan.geometry && table.has_more_ordinates) {
 			return "the query reads column \"" + name + "\", and some of its points have Z or M, which are not pinned";
 		}
+		if (name == scan.geometry && keeps && table.has_empty) {
+			return "the query reads column \"" + name + "\", and its EMPTY points cannot be told from NULL";
+		}
 	}
 	return string();
 }
 
-PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, const PinnedScan &scan,
-                       const vector<LogicalType> &types, const vector<bool> &needed,
+PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::GpuPinned &device,
+                       const PinnedScan &scan, const vector<LogicalType> &types, const vector<bool> &needed,
                        const std::shared_ptr<const vibespatial::PinnedRows> &rows,
                        const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times)
-    : types(types), filter(filter), filter_columns(table.columns.size()) {
-	auto device = table.OnDevice();
-	if (!device) {
-		throw vibespatial::GpuError("the pinned table has changed");
-	}
+    : types(types), filter(filter), only_present(scan.only_present), filter_columns(table.columns.size()) {
 	// The points are always asked for: the CPU reads them where the device fails
 	vector<idx_t> numbers {HostRows::POINTS};
 	for (auto &term : filter) {
@@ -42,7 +44,7 @@ PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, const PinnedS
 			numbers.push_back(table.FindColumn(scan.columns[i]).GetIndex());
 		}
 	}
-	auto columns = table.host_rows->Bring(context, *device, rows, numbers, threads, times);
+	auto columns = table.host_rows->Bring(context, device, rows, numbers, threads, times);
 	idx_t next = 0;
 	points = columns[next++];
 	for (auto &term : filter) {
@@ -143,6 +145,23 @@ PinnedSideReader::PinnedSideReader(ClientContext &context, const PinnedSide &sid
 		side.sources[i].from->Initialize(fetched[i]);
 	}
 	result.Initialize(Allocator::Get(context), side.types, needed);
+}
+
+void PinnedSideReader::FindDropped(idx_t segment, idx_t chunk, idx_t count, bool *dropped) const {
+	ChunkFilter filter(side.filter_columns);
+	filter.Fetch(side.filter, segment, chunk);
+	for (idx_t i = 0; i < count; i++) {
+		dropped[i] = !filter.Keeps(i);
+	}
+	if (side.only_present) {
+		DataChunk points;
+		side.points->Initialize(points);
+		side.points->Fetch(segment, chunk, points);
+		auto x = FlatVector::GetData<double>(points.data[0]);
+		for (idx_t i = 0; i < count; i++) {
+			dropped[i] = dropped[i] || x[i] != x[i];
+		}
+	}
 }
 
 DataChunk &PinnedSideReader::Read(idx_t segment, idx_t chunk, idx_t count, bool is_empty) {

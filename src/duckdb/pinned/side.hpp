@@ -12,16 +12,21 @@ namespace duckdb {
 
 class PinnedSide {
 public:
-	//! Why the columns that are needed of the scan's output cannot be had; empty if they can
-	static string WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed);
+	//! Why the columns that are needed of the scan's output cannot be had; empty if they can. `keeps`: also those of rows that meet nothing.
+	static string WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed, bool keeps);
 
 	//! `types`: of the scan's output. Copies what is not in host memory yet. Throws GpuError, and DuckDB's out-of-memory error.
-	PinnedSide(ClientContext &context, PinnedTable &table, const PinnedScan &scan, const vector<LogicalType> &types,
-	           const vector<bool> &needed, const std::shared_ptr<const vibespatial::PinnedRows> &rows,
-	           const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times);
+	PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::GpuPinned &device, const PinnedScan &scan,
+	           const vector<LogicalType> &types, const vector<bool> &needed,
+	           const std::shared_ptr<const vibespatial::PinnedRows> &rows, const vibespatial::PinnedTerms &filter,
+	           TaskThreads &threads, vibespatial::GpuTimes &times);
 
 	//! Points of a segment from a chunk's first on, NaN for rows that do not pass; any thread may call it
 	void ReadPoints(idx_t segment, idx_t begin, idx_t count, vibe::Vec2 *to) const;
+	//! Whether there are rows that do not pass
+	bool HasFilter() const {
+		return only_present || !filter.empty();
+	}
 
 private:
 	friend class PinnedSideReader;
@@ -35,6 +40,7 @@ private:
 
 	const vector<LogicalType> types;
 	const vibespatial::PinnedTerms filter;
+	const bool only_present;
 	vector<Source> sources;
 	shared_ptr<const HostColumn> points;
 	//! By their number in the table; null where the filter does not read them
@@ -49,6 +55,8 @@ public:
 	//! The needed columns of a chunk of a segment, in a chunk of the scan's output; valid until the next call. `is_empty`: nobody reads
 	//! them, only their number is asked for.
 	DataChunk &Read(idx_t segment, idx_t chunk, idx_t count, bool is_empty);
+	//! Which rows of a chunk do not pass
+	void FindDropped(idx_t segment, idx_t chunk, idx_t count, bool *dropped) const;
 
 private:
 	const PinnedSide &side;

@@ -39,8 +39,10 @@ string PinnedTable::WhyInvalid() {
 		}
 		if (!invalid.empty()) {
 			gone = std::move(on_device);
-			host_rows->Clear();
 		}
+	}
+	if (!invalid.empty()) {
+		host_rows->Clear(); // a query that began before may have copied more
 	}
 	return invalid;
 }

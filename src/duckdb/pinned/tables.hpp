@@ -34,6 +34,8 @@ struct PinnedScan {
 	PinnedName table;
 	string geometry;
 	vector<PinnedClause> clauses;
+	//! And only those whose geometry is not NULL. Others meet nothing: it matters where they are returned all the same.
+	bool only_present = false;
 	//! The columns of the table that come out of the scan; empty for what is no column of it
 	vector<string> columns;
 	//! Why such a query always scans the table; empty where it need not

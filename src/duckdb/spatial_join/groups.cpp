@@ -309,7 +309,7 @@ void SpatialGroups::AddPairs(SpatialProbe &probe, bool rest) {
 	SelectionVector rows(STANDARD_VECTOR_SIZE);
 	idx_t count = 0;
 	for (idx_t i = 0; i < input.size(); i++) {
-		if (!probe.found[i]) {
+		if (!probe.found[i] && !probe.IsDropped(i)) {
 			rows.set_index(count++, i);
 		}
 	}

@@ -60,6 +60,8 @@ public:
 	vector<ProbeScan> probe_scans;
 	//! What is asked of the probe side, where that is a table that may be pinned
 	unique_ptr<PinnedScan> pinned_scan;
+	//! The build side, where that is one
+	unique_ptr<PinnedScan> pinned_build;
 	//! What statistics and types tell of the geometries
 	vibespatial::SideKinds probe_kinds;
 	vibespatial::SideKinds build_kinds;

@@ -58,7 +58,7 @@ static shared_ptr<PinnedTable> LookUpPin(ClientContext &context, const PhysicalS
 	}
 	if (why_not.empty() && !op.OnlyCounts()) {
 		why_not = op.deterministic ? "vibe_deterministic asks for its rows in the order of the table"
-		                           : PinnedSide::WhyNot(*table, scan, op.buffered_columns);
+		                           : PinnedSide::WhyNot(*table, scan, op.buffered_columns, op.KeepsProbe());
 	}
 	return table;
 }
@@ -68,7 +68,15 @@ void PairsDispatch::NoteUnused(const PinnedTable &table, const string &why) {
 }
 
 void PairsDispatch::FindPinned() {
-	if (!op.pinned_scan || mode == ExecutionMode::CPU) {
+	if (mode == ExecutionMode::CPU) {
+		return;
+	}
+	if (op.pinned_build) {
+		if (auto table = PinnedTables::Get(context)->Find(op.pinned_build->table, op.pinned_build->geometry)) {
+			NoteUnused(*table, "it is the build side, which is expected to have fewer rows");
+		}
+	}
+	if (!op.pinned_scan) {
 		return;
 	}
 	string why_not;
@@ -80,6 +88,7 @@ void PairsDispatch::FindPinned() {
 	}
 	if (probe.rows) {
 		pinned = std::move(table);
+		pinned_work.device = std::move(on_device);
 	} else if (table) {
 		NoteUnused(*table, why_not.empty() ? "it was evicted, since the device's memory was needed" : why_not);
 	}
@@ -234,8 +243,9 @@ bool PairsDispatch::BringPinned() {
 	const auto begin = Now();
 	vibespatial::GpuTimes times;
 	try {
-		pinned_work.side = make_uniq<PinnedSide>(context, *pinned, *op.pinned_scan, op.children[0].get().types,
-		                                         op.buffered_columns, probe.rows, probe.filter, threads, times);
+		pinned_work.side =
+		    make_uniq<PinnedSide>(context, *pinned, *pinned_work.device, *op.pinned_scan, op.children[0].get().types,
+		                          op.buffered_columns, probe.rows, probe.filter, threads, times);
 	} catch (const vibespatial::GpuError &error) {
 		session.Fail(error);
 		return false;

@@ -14,6 +14,8 @@ namespace duckdb {
 
 //! A probe side that is on the device, and whose rows come out piece by piece
 struct PinnedWork {
+	//! The table may become invalid meanwhile: the rows stay those of the query
+	std::shared_ptr<vibespatial::GpuPinned> device;
 	vibespatial::PinnedProbe probe;
 	unique_ptr<PinnedSide> side;
 	std::vector<vibespatial::PinnedPiece> pieces;

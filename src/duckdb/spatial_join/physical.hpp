@@ -79,6 +79,8 @@ public:
 	vector<ProbeScan> probe_scans;
 	//! What is asked of the probe side, where that is a table that may be pinned
 	unique_ptr<PinnedScan> pinned_scan;
+	//! The build side, where that is one
+	unique_ptr<PinnedScan> pinned_build;
 	bool deterministic;
 	//! For EXPLAIN
 	string planned_engine;

@@ -1,5 +1,6 @@
 #include "duckdb/spatial_join/probe.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace duckdb {
@@ -146,9 +147,21 @@ void SpatialProbe::Resume(SpatialBuild &build_p, const PinnedWork &pinned, idx_t
 	SetBuild(build_p);
 	if (!pinned_rows) {
 		pinned_rows = make_uniq<PinnedSideReader>(context, *pinned.side);
+		may_drop = op.KeepsProbe() && pinned.side->HasFilter();
 	}
 	pinned_piece = pinned.pieces[piece];
 	stream->BeginPinned(pinned.probe, pinned_piece);
+}
+
+void SpatialProbe::ReadPinned(const vibespatial::JoinChunk &chunk) {
+	const auto number = pinned_piece.begin / STANDARD_VECTOR_SIZE + chunk.number;
+	const auto found_end = chunk.found + (chunk.found ? chunk.count : 0);
+	const bool any = op.KeepsProbe() || chunk.pairs > 0 || std::find(chunk.found, found_end, 1) != found_end;
+	input = pinned_rows->Read(pinned_piece.segment, number, chunk.count, !any);
+	if (may_drop) {
+		pinned_rows->FindDropped(pinned_piece.segment, number, chunk.count, dropped);
+		has_dropped = true;
+	}
 }
 
 bool SpatialProbe::NextChunk() {
@@ -157,8 +170,7 @@ bool SpatialProbe::NextChunk() {
 		return false;
 	}
 	if (pinned_rows) {
-		const auto number = pinned_piece.begin / STANDARD_VECTOR_SIZE + chunk.number;
-		input = pinned_rows->Read(pinned_piece.segment, number, chunk.count, chunk.pairs == 0);
+		ReadPinned(chunk);
 	} else {
 		input = static_cast<TileChunks &>(*chunk.payload).Chunk(chunk.number);
 	}

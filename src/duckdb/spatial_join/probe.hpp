@@ -62,6 +62,10 @@ public:
 	uint32_t build_rows[STANDARD_VECTOR_SIZE];
 	//! Rows of the chunk that have had a pair so far
 	bool found[STANDARD_VECTOR_SIZE];
+	//! A row of the chunk that a filter leaves out, which is known only here: the device looks for no pairs of it
+	bool IsDropped(idx_t row) const {
+		return has_dropped && dropped[row];
+	}
 
 	SpatialBuild &Build() {
 		return *build;
@@ -86,6 +90,8 @@ private:
 	//! Whether all geometries of the chunk that was set are points or NULL; reads their coordinates
 	bool ArePoints();
 	ChunkInput StreamInput();
+	//! A chunk of the pinned rows becomes the input
+	void ReadPinned(const vibespatial::JoinChunk &chunk);
 	idx_t KeepOwn(idx_t count);
 	idx_t ApplyResidual(idx_t count);
 
@@ -111,6 +117,9 @@ private:
 	//! The rows of a pinned probe side, and where the chunks that come next begin
 	unique_ptr<PinnedSideReader> pinned_rows;
 	vibespatial::PinnedPiece pinned_piece;
+	bool may_drop = false;
+	bool has_dropped = false;
+	bool dropped[STANDARD_VECTOR_SIZE];
 	//! Of the streams before this one
 	vibespatial::JoinCounts counts;
 

@@ -145,10 +145,9 @@ void RegisterPin(ExtensionLoader &loader) {
 	AddNamedParameter(function, "columns", LogicalType::LIST(LogicalType::VARCHAR));
 	RegisterRelationFunction(
 	    loader, std::move(function), {"table_name"},
-	    "Keeps the points of a table on the GPU, with columns of numbers beside them: inner joins that read no other "
-	    "columns of it then do not scan it, and send nothing. `columns` are geometries, and numbers, booleans, dates "
-	    "and timestamps to filter by or to return; without a geometry among them all geometries are kept. A change of "
-	    "the "
+	    "Keeps the points of a table on the GPU, with columns of numbers beside them: joins that read no other columns "
+	    "of it then do not scan it, and send nothing. `columns` are geometries, and numbers, booleans, dates and "
+	    "timestamps to filter by or to return; without a geometry among them all geometries are kept. A change of the "
 	    "table's database makes the copy invalid.",
 	    {"* FROM vibe_pin('points', columns := ['kind'])"});
 	SqlTable("vibe_unpin", "Lets go of a table that vibe_pin() keeps on the GPU.")

@@ -31,7 +31,7 @@ public:
 			return false;
 		case JoinType::MARK:
 			probe.FindAll();
-			EmitProbeRows(result, *FlatVector::IncrementalSelectionVector(), probe.Input().size());
+			EmitMarked(result);
 			return false;
 		case JoinType::RIGHT_SEMI:
 		case JoinType::RIGHT_ANTI:
@@ -67,7 +67,21 @@ public:
 		SelectionVector rows(STANDARD_VECTOR_SIZE);
 		idx_t count = 0;
 		for (idx_t i = 0; i < probe.Input().size(); i++) {
-			if (probe.found[i] == found) {
+			if (probe.found[i] == found && !probe.IsDropped(i)) {
+				rows.set_index(count++, i);
+			}
+		}
+		if (count > 0) {
+			EmitProbeRows(result, rows, count);
+		}
+	}
+
+	//! All probe rows
+	void EmitMarked(DataChunk &result) {
+		SelectionVector rows(STANDARD_VECTOR_SIZE);
+		idx_t count = 0;
+		for (idx_t i = 0; i < probe.Input().size(); i++) {
+			if (!probe.IsDropped(i)) {
 				rows.set_index(count++, i);
 			}
 		}

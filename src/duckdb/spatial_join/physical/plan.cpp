@@ -131,7 +131,8 @@ PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &cont
       left_columns(join.left_columns), left_is_unread(join.left_is_unread), points_operation(join.points_operation),
       shapes_operation(join.shapes_operation), probe_kinds(join.probe_kinds), build_kinds(join.build_kinds),
       has_aggregate(join.aggregate != nullptr), probe_scans(std::move(join.probe_scans)),
-      pinned_scan(std::move(join.pinned_scan)), deterministic(GetDeterministic(context)),
+      pinned_scan(std::move(join.pinned_scan)), pinned_build(std::move(join.pinned_build)),
+      deterministic(GetDeterministic(context)),
       planned_engine(PairsDispatch::DescribePlan(context, points_operation, left.estimated_cardinality,
                                                  right.estimated_cardinality)) {
 	children.push_back(left);

@@ -23,7 +23,7 @@ bool FindName(LogicalGet &get, const ColumnBinding &binding, string &name) {
 	return true;
 }
 
-//! column IS NOT NULL: a row without a geometry meets nothing anyway
+//! column IS NOT NULL
 bool IsGeometryPresent(const Expression &term, const ColumnBinding &geometry) {
 	if (term.GetExpressionType() != ExpressionType::OPERATOR_IS_NOT_NULL) {
 		return false;
@@ -72,22 +72,18 @@ private:
 
 //! Why a join reads its probe side whether it is pinned or not; empty where it need not
 string WhyNot(const LogicalSpatialJoin &join) {
-	if (join.join_type != JoinType::INNER) {
-		return "only inner joins read what is pinned";
-	}
 	return join.spatial.left_limit ? "the distance is computed from its rows" : string();
 }
 
-//! False where the probe side is no table of DuckDB's own
-bool FindScan(ClientContext &context, LogicalSpatialJoin &join, PinnedScan &scan) {
+//! False where a side of a join is no table of DuckDB's own
+bool FindScan(ClientContext &context, LogicalOperator &side, const Expression &key, PinnedScan &scan) {
 	ColumnBinding geometry;
-	if (!IsGeometryColumn(*join.spatial.left, geometry)) {
+	if (!IsGeometryColumn(key, geometry)) {
 		return false;
 	}
-	scan.why_not = WhyNot(join);
-	ScanColumns columns(*join.children[0]);
+	ScanColumns columns(side);
 	vector<unique_ptr<Expression>> conditions;
-	reference<LogicalOperator> op = *join.children[0];
+	reference<LogicalOperator> op = side;
 	while (op.get().type != LogicalOperatorType::LOGICAL_GET) {
 		if (op.get().type == LogicalOperatorType::LOGICAL_FILTER) {
 			for (auto &condition : op.get().expressions) {
@@ -121,11 +117,13 @@ bool FindScan(ClientContext &context, LogicalSpatialJoin &join, PinnedScan &scan
 		scan.why_not = "the query asks for a sample, or a part, of its rows";
 	}
 	auto add = [&](const Expression &condition) {
-		const bool is_read =
-		    IsGeometryPresent(condition, geometry) ||
-		    AddClauses(
-		        context, condition,
-		        [&](const ColumnBinding &binding, string &name) { return FindName(get, binding, name); }, scan.clauses);
+		if (IsGeometryPresent(condition, geometry)) {
+			scan.only_present = true;
+			return true;
+		}
+		const bool is_read = AddClauses(
+		    context, condition,
+		    [&](const ColumnBinding &binding, string &name) { return FindName(get, binding, name); }, scan.clauses);
 		if (!is_read) {
 			scan.why_not = "the filter " + condition.ToString() + " is no comparison of pinned columns and constants";
 		}
@@ -168,9 +166,15 @@ void FindPinnedScans(ClientContext &context, LogicalOperator &plan) {
 	if (!IsSpatialJoin(plan)) {
 		return;
 	}
+	auto &join = AsSpatialJoin(plan);
 	auto scan = make_uniq<PinnedScan>();
-	if (FindScan(context, AsSpatialJoin(plan), *scan)) {
-		AsSpatialJoin(plan).pinned_scan = std::move(scan);
+	scan->why_not = WhyNot(join);
+	if (FindScan(context, *join.children[0], *join.spatial.left, *scan)) {
+		join.pinned_scan = std::move(scan);
+	}
+	auto build = make_uniq<PinnedScan>();
+	if (FindScan(context, *join.children[1], *join.spatial.right, *build)) {
+		join.pinned_build = std::move(build);
 	}
 }
 
