@@ -204,8 +204,7 @@ private:
 } // namespace
 
 std::unique_ptr<PinnedReader> MachinePinned::NewReader(std::shared_ptr<const PinnedRows> rows_p) {
-	return std::make_unique<MachinePinnedReader>(machines(),
-	                                             std::static_pointer_cast<const MachinePinnedRows>(std::move(rows_p)));
+	return std::make_unique<MachinePinnedReader>(machines(), std::static_pointer_cast<const MachinePinnedRows>(rows_p));
 }
 
 bool MachinePinned::IsResident() const {
