@@ -64,6 +64,10 @@ public:
 	size_t CandidatesSeen() const {
 		return candidate;
 	}
+	//! Keeps shapes of the build side when they are met for the first time, not the second
+	void SetKeepShapes(bool value) {
+		keeps_shapes = value;
+	}
 	//! Polls after so many units of work, about as many as 8 nanoseconds
 	void SetWorkPerPoll(uint64_t value) {
 		work_per_poll = value;
@@ -149,6 +153,7 @@ private:
 	//! Units of work since the last poll
 	uint64_t work = 0;
 	uint64_t work_per_poll = join_tuning::WORK_PER_POLL;
+	bool keeps_shapes = false;
 };
 
 } // namespace vibespatial

@@ -80,8 +80,6 @@ constexpr size_t FORECAST_LEAST_ROWS = 8;
 //! Units of work after which it is looked whether a row has had its part, and candidates that say how long the others take. Estimates.
 constexpr uint64_t FORECAST_WORK_PER_POLL = 1024;
 constexpr size_t FORECAST_LEAST_CANDIDATES = 32;
-//! What kernels take of the CPU's time in joins of real layers of lines and areas: 0.3 to 1. Measured (docs/measurements/gpu.md).
-constexpr double JOIN_KERNEL_PART = 0.5;
 //! Fewer probe rows are done before a device could help. The tree of more build rows costs more than the forecast tells. Estimates.
 constexpr size_t MIN_FORECAST_ROWS = 1000;
 constexpr size_t MAX_FORECAST_BUILD_ROWS = 200000;

@@ -50,7 +50,7 @@ TEST_CASE("The figures of the reference machine give its thresholds", "[threshol
 	for (auto &entry : measured) {
 		CHECK(there.Rows(entry.first) == entry.second);
 	}
-	CHECK(there.PaysFrom(5e6, 0) == Approx(3));
+	CHECK(there.PaysFrom(10e6, 0) == Approx(3));
 	CHECK(there.PaysFrom(0, 100) == 2);
 	CHECK_FALSE(there.AreCalibrated());
 	const Thresholds here(Thresholds::Reference());
@@ -99,7 +99,7 @@ TEST_CASE("A slower bus, slower kernels and more cores raise thresholds, fewer c
 		CHECK(here.PaysFrom(1e9, 50) >= there.PaysFrom(1e9, 50));
 	}
 	// What only a bus costs
-	CHECK(Thresholds(With(pcie3)).PaysFrom(1e9, 0) == Approx(2 + 200 + (45. / 12 - 1) * 1e3 / 40));
+	CHECK(Thresholds(With(pcie3)).PaysFrom(1e9, 0) == Approx(2 + 100 + (45. / 12 - 1) * 1e3 / 40));
 	CHECK(Thresholds(With(slow_launches)).PaysFrom(0, 0) == Approx(2 * (1 + 0.25 * 9)));
 	CHECK(Thresholds(With(slow_fp64)).PaysFrom(0, 100) == Approx(2 + 100 * 0.2 * 3));
 	// A bus so slow that nothing is gained

@@ -39,7 +39,7 @@ bool HasTime(size_t i, double spent) {
 struct RowTime {
 	//! Negative: there was no time for it
 	double again = -1;
-	//! What it took longer before: rows of the build side are read when they are met, and kept when they are met again
+	//! What it took longer the first time, when rows of the build side were read, to be kept
 	double prepared = 0;
 	//! Rows of the build side that it was compared with
 	uint64_t compared = 0;
@@ -70,6 +70,7 @@ public:
 		      Look();
 	      }) {
 		probe.SetFirstOnly(first_only);
+		probe.SetKeepShapes(true);
 		probe.SetWorkPerPoll(join_tuning::FORECAST_WORK_PER_POLL);
 	}
 
@@ -147,11 +148,8 @@ std::vector<RowTime> JoinSample(JoinHost &host, JoinIndex &index, const JoinInpu
 					times[end].compared = timer.Compared() - before;
 				}
 				for (size_t i = first; i < end; i++) {
-					times[i].prepared += run(i);
-				}
-				for (size_t i = first; i < end; i++) {
 					times[i].again = run(i);
-					times[i].prepared = std::max(0.0, times[i].prepared - 2 * times[i].again);
+					times[i].prepared = std::max(0.0, times[i].prepared - times[i].again);
 				}
 			} catch (const GeometryError &) {
 				all_valid = false;
@@ -215,8 +213,8 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 	const double row_bytes = static_cast<double>(first_rows.bytes) / static_cast<double>(first_rows.count);
 	forecast.cpu_ms =
 	    WorkOfAll(times, sample, first_rows, index.RowCount(), rows) / static_cast<double>(host.Threads());
-	forecast.gpu_from_ms = Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes),
-	                                                      forecast.cpu_ms, JOIN_KERNEL_PART);
+	forecast.gpu_from_ms =
+	    Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes), forecast.cpu_ms);
 	return true;
 }
 

@@ -6,7 +6,7 @@
 // One huge row does not decide. Rows are taken from small to large. Each has a share of the time, after which what is left of it is
 // estimated from the candidates that were looked at. Rows that there is no time for count by their bytes.
 //
-// A row is joined three times. Before the third, the rows of the build side that it meets are read and kept, which no other row will pay for
+// A row is joined twice. The first time, the rows of the build side that it meets are read and kept, which no other row will pay for
 // again: that part counts once for each row of the build side.
 //===----------------------------------------------------------------------===//
 #pragma once
