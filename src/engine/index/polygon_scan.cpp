@@ -77,7 +77,6 @@ VIBESPATIAL_INLINE void PolygonScan::SetCandidates(Lookup &lookup, const double 
 	const auto *const box_hits = lookup.box_hits.data();
 	const Item *const first_item = items.data();
 	const size_t count = lookup.candidate_count;
-	size_t most = 0;
 	for (size_t number = 0; number < count; number++) {
 		const uint32_t point = box_hits[number].point;
 		const Item &item = first_item[box_hits[number].item];
@@ -88,22 +87,32 @@ VIBESPATIAL_INLINE void PolygonScan::SetCandidates(Lookup &lookup, const double 
 		for (uint32_t line = 0; line < PREFETCHED_LINES; line++) {
 			__builtin_prefetch(first + line * LINE_BYTES);
 		}
-		most += item.block_count;
 	}
-	if (lookup.runs.size() <= most * RUNS_AT_ONCE) {
-		lookup.runs.resize(2 * most * RUNS_AT_ONCE + 1);
+}
+
+//! Makes room for the runs and blocks of the candidates from `first` on that are compared together, and returns their end. Points in huge
+//! polygons have room for few, as all runs of a polygon may have to be tested.
+VIBESPATIAL_INLINE size_t PolygonScan::TakeCandidates(Lookup &lookup, size_t first) {
+	const Candidate *const candidates = lookup.candidates.data();
+	size_t end = first, blocks = 0;
+	do {
+		blocks += candidates[end++].item->block_count;
+	} while (end < lookup.candidate_count && blocks < BLOCKS_AT_ONCE);
+	if (lookup.runs.size() <= blocks * RUNS_AT_ONCE) {
+		lookup.runs.resize(2 * blocks * RUNS_AT_ONCE + 1);
 	}
-	if (lookup.blocks.size() < most) {
-		lookup.blocks.resize(2 * most);
+	if (lookup.blocks.size() < blocks) {
+		lookup.blocks.resize(2 * blocks);
 	}
+	lookup.nanoseconds += NANOSECONDS_PER_RANGES * blocks / RUNS_AT_ONCE;
+	return end;
 }
 
 //! Compares the candidates with the ranges of runs. Where all of a run is right of the point, the parity of its crossings is
 //! that of a line from its first vertex to its last. The edges of the other runs that the ray can meet have to be tested.
-VIBESPATIAL_INLINE void PolygonScan::CompareRanges(Lookup &lookup) {
+VIBESPATIAL_INLINE void PolygonScan::CompareRanges(Lookup &lookup, size_t first_candidate, size_t end_candidate) {
 	auto next = lookup.runs.data();
 	Candidate *const candidates = lookup.candidates.data();
-	const auto count = static_cast<uint32_t>(lookup.candidate_count);
 	auto compare = [&](const Block &block, Shorts x, Shorts y, Shorts own, uint32_t number)
 	    __attribute__((always_inline)) {
 		const Shorts first = Load<Shorts>(block.first_y), last = Load<Shorts>(block.last_y);
@@ -122,7 +131,7 @@ VIBESPATIAL_INLINE void PolygonScan::CompareRanges(Lookup &lookup) {
 		return can_meet & decided & ((first > y) ^ (last > y));
 	};
 	auto next_block = lookup.blocks.data();
-	for (uint32_t number = 0; number < count; number++) {
+	for (auto number = static_cast<uint32_t>(first_candidate); number < end_candidate; number++) {
 		auto &candidate = candidates[number];
 		const Item &item = *candidate.item;
 		const Shorts x = All(candidate.x), y = All(candidate.y);
@@ -250,11 +259,15 @@ VIBESPATIAL_INLINE void PolygonScan::LocateAll(const double *x, const double *y,
 		FindBoxHits<KERNELS>(lookup, x, y, static_cast<uint32_t>(begin),
 		                     static_cast<uint32_t>(std::min(count, begin + POINTS_AT_ONCE)));
 		SetCandidates(lookup, x, y);
-		CompareRanges(lookup);
-		TestRuns<KERNELS>(lookup, x, y);
+		for (size_t first = 0, end; first < lookup.candidate_count; first = end) {
+			end = TakeCandidates(lookup, first);
+			CompareRanges(lookup, first, end);
+			TestRuns<KERNELS>(lookup, x, y);
+			lookup.nanoseconds += NANOSECONDS_PER_RUN * lookup.run_count;
+		}
 		AddFound(lookup, found);
 		lookup.tests += lookup.candidate_count;
-		lookup.nanoseconds += NANOSECONDS_PER_TEST * lookup.candidate_count + NANOSECONDS_PER_RUN * lookup.run_count;
+		lookup.nanoseconds += NANOSECONDS_PER_TEST * lookup.candidate_count;
 	}
 }
 

@@ -55,6 +55,12 @@ public:
 		uint64_t tests = 0;
 		uint64_t nanoseconds = 0;
 
+		size_t MemoryUsage() const {
+			return box_hits.capacity() * sizeof(BoxHit) + candidates.capacity() * sizeof(Candidate) +
+			       blocks.capacity() * sizeof(BlockTest) + runs.capacity() * sizeof(RunTest) +
+			       open.capacity() * sizeof(OpenEdges);
+		}
+
 	private:
 		friend class PolygonScan;
 		//! A point in the box of an item
@@ -177,7 +183,8 @@ private:
 	template <class KERNELS>
 	void FindBoxHits(Lookup &lookup, const double *x, const double *y, uint32_t begin, uint32_t end) const;
 	void SetCandidates(Lookup &lookup, const double *x, const double *y) const;
-	static void CompareRanges(Lookup &lookup);
+	static size_t TakeCandidates(Lookup &lookup, size_t first);
+	static void CompareRanges(Lookup &lookup, size_t first_candidate, size_t end_candidate);
 	template <class KERNELS>
 	static void TestRuns(Lookup &lookup, const double *x, const double *y);
 	static void AddFound(const Lookup &lookup, FoundRows &found);

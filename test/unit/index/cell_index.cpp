@@ -326,6 +326,28 @@ TEST_CASE("cells: one area with very many edges", "[cell_index]") {
 	CHECK(areas.scanned);
 }
 
+TEST_CASE("polygon scan: what points in a huge polygon cost", "[cell_index]") {
+	constexpr int VERTICES = 1000000, POINTS = 2048;
+	Areas areas;
+	areas.AddCircle(0, 0, 5, VERTICES);
+	Serial serial;
+	const auto scan = areas.Scan(serial);
+	REQUIRE(scan);
+	std::vector<double> x(POINTS), y(POINTS);
+	for (int i = 0; i < POINTS; i++) {
+		x[i] = areas.Uniform(-3, 3);
+		y[i] = areas.Uniform(-3, 3);
+	}
+	PolygonScan::FoundRows found;
+	PolygonScan::Lookup lookup;
+	scan->Locate(x.data(), y.data(), x.size(), found, lookup);
+	CHECK(found.size() == POINTS);
+	// The ranges of all its runs were compared, eight blocks of eight runs of eight edges at a time: so cells pay
+	CHECK(lookup.nanoseconds >= uint64_t(POINTS) * (VERTICES / 512));
+	// There is no room for all runs of all points
+	CHECK(lookup.MemoryUsage() < size_t(64) << 20);
+}
+
 TEST_CASE("polygon scan: areas of any size, anywhere", "[cell_index]") {
 	// What is compared first is 65,534 steps of a box, whatever that is
 	for (const double scale : {5e-324, 1e-310, 1e-200, 1e-9, 1.0, 1e9, 1e100, 1e300}) {
