@@ -113,9 +113,11 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	index->Build(both);
 	both.Finish();
 	index->SetInvite([&](const std::shared_ptr<vibespatial::SharedWork> &work) { threads.Invite(work); });
-	auto &manager = BufferManager::GetBufferManager(context);
-	auto free_memory = manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());
-	index->SetCellMemory(free_memory / 2);
+	auto free_memory = [&manager = BufferManager::GetBufferManager(context)]() -> size_t {
+		return manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());
+	};
+	index->SetCellMemory(free_memory() / 2);
+	index->SetFreeMemory(free_memory);
 	CountMemory();
 	seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 	dispatch.AddStep("index", "build side", since, OperatorDispatch::Now());

@@ -384,13 +384,15 @@ const PolygonScan *JoinIndex::Polygons() {
 
 void JoinIndex::BuildCells(Parallel &parallel) {
 	auto begin = std::chrono::steady_clock::now();
+	// Other joins of the query may have built theirs since this one began
+	const size_t limit = free_memory ? std::min(cell_memory, shape_bytes + free_memory() / 2) : cell_memory;
 	std::vector<const ShapeView *> areas(rows.size());
 	std::vector<Box> other_boxes(rows.size(), Box::Empty());
 	std::vector<std::unique_ptr<Shape>> small(rows.size());
 	std::atomic<size_t> small_bytes {0};
 	std::atomic<bool> has_others {false};
 	parallel.For((rows.size() + SHAPE_ROWS_PER_STEP - 1) / SHAPE_ROWS_PER_STEP, [&](size_t step) {
-		if (shape_bytes + small_bytes > cell_memory) {
+		if (shape_bytes + small_bytes > limit) {
 			return;
 		}
 		GeometryBatch scratch;
@@ -419,11 +421,11 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 			}
 		}
 	});
-	if (shape_bytes + small_bytes <= cell_memory) {
+	if (shape_bytes + small_bytes <= limit) {
 		// Many points without cells mean that the estimate was too low
 		const uint64_t points =
 		    expected_points > 0 ? std::max<uint64_t>(expected_points, EXPECTED_PER_SEEN * points_seen) : 0;
-		cells = CellIndex::Build(areas, cell_memory - shape_bytes - small_bytes, parallel, points, reach);
+		cells = CellIndex::Build(areas, limit - shape_bytes - small_bytes, parallel, points, reach);
 	}
 	if (cells && has_others) {
 		others = std::make_unique<BoxTree>(other_boxes.data(), other_boxes.size(), parallel);

@@ -63,6 +63,10 @@ public:
 	void SetCellMemory(size_t bytes) {
 		cell_memory = bytes;
 	}
+	//! How much memory is free when the cells are built, of which they take half at most
+	void SetFreeMemory(std::function<size_t()> value) {
+		free_memory = std::move(value);
+	}
 
 	//! Call before Build() where a GPU will probe: keeps the boxes for it
 	void KeepForDevice() {
@@ -196,6 +200,7 @@ private:
 	std::atomic<uint64_t> point_nanoseconds {0};
 	uint64_t expected_points = 0;
 	size_t cell_memory = SIZE_MAX;
+	std::function<size_t()> free_memory;
 	double cell_seconds = 0;
 	std::function<void(const std::shared_ptr<SharedWork> &)> invite;
 	//! Shared: an invited thread may arrive after the index is gone

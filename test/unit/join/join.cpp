@@ -110,6 +110,8 @@ struct Join {
 	std::vector<double> probe_limits;
 	std::vector<double> build_limits;
 	uint64_t expected_points = 0;
+	//! When cells are built
+	size_t free_memory = SIZE_MAX;
 	bool known_before = false;
 	bool found_by_cells = false;
 	std::string index_text;
@@ -134,6 +136,7 @@ struct Join {
 		index.ExpectPoints(known_before ? expected_points : 0);
 		index.Build(threads);
 		index.ExpectPoints(expected_points);
+		index.SetFreeMemory([this] { return free_memory; });
 		std::set<Pair> result;
 		JoinProbe prober(index, [] {});
 		prober.SetFirstOnly(first_only);
@@ -232,6 +235,16 @@ TEST_CASE("Points that are worth cells find the same pairs in them", "[join]") {
 		}
 		CHECK(join.found_by_cells);
 	}
+}
+
+TEST_CASE("There are no cells where memory ran short since the join began", "[join]") {
+	Join join(20, true, false);
+	join.expected_points = 1000000000;
+	join.free_memory = 1000;
+	JoinCondition condition;
+	condition.any_of = {Relating(vibe::PREDICATE_WITHIN)};
+	join.Check(condition);
+	CHECK_FALSE(join.found_by_cells);
 }
 
 TEST_CASE("Points find areas and lines that are near in cells", "[join]") {
