@@ -249,7 +249,7 @@ def test_explain_names_the_engine(process, fake):  # noqa: F811
     for plan in results[6:9]:
         assert "on gpu (groups of two or more polygons)" in plan[0][1]
     for plan in results[12:15]:
-        assert "on gpu (polygons of 100000 vertices, of one group or many)" in plan[0][1]
+        assert "on gpu (polygons of 10000 vertices, or of 30000 in several groups)" in plan[0][1]
     for plan in (results[4], results[9], results[15]):
         assert '"VIBE_KNN"' in plan[0][1] and '"Engine"' in plan[0][1]
     assert "polygons of 200000 vertices" in results[17][0][1]
