@@ -170,9 +170,11 @@ def test_build_side_is_kept_and_never_stale(process, fake):  # noqa: F811
     assert touching == cpu_touching
 
 
-def test_build_side_of_several_threads_is_kept(process, fake):  # noqa: F811
-    """More than one row group, whose order is another in every scan"""
-    tables = ["CREATE TABLE many AS SELECT i AS id, ST_MakeEnvelope(i % 997, i // 997, i % 997 + 0.5, i // 997 + 0.5) AS g FROM range(300000) t(i)",
+@pytest.mark.parametrize("rows, area", [(300000, "ST_MakeEnvelope(i % 997, i // 997, i % 997 + 0.5, i // 997 + 0.5)"),
+                                        (20000, "ST_Buffer(ST_Point(i % 997 + 0.25, i // 997 + 0.25), 0.3, 15)")])
+def test_build_side_of_several_threads_is_kept(process, fake, rows, area):  # noqa: F811
+    """More than one row group, whose order is another in every scan; and one of many bytes, which several threads copy"""
+    tables = [f"CREATE TABLE many AS SELECT i AS id, {area} AS g FROM range({rows}) t(i)",
               "CREATE TABLE points AS SELECT i AS id, ST_Point(i % 997 + 0.25, i // 997 + 0.25) AS g FROM range(400000) t(i)"]
     query = "SELECT count(*), sum(m.id * (p.id % 7)) FROM points p JOIN many m ON ST_Within(p.g, m.g)"
     both = ("SELECT count(*) FROM points p JOIN (FROM many UNION ALL (FROM many WHERE id % 1000 = 1)) m ON ST_Within(p.g, m.g)")

@@ -57,7 +57,7 @@ void SpatialBuild::Load(vibespatial::Parallel &parallel) {
 //! As one thread would have scanned them: a device knows a build side by its rows in their order
 void SpatialBuild::Order(vector<BuildRun> runs, vibespatial::Parallel &parallel) {
 	std::sort(runs.begin(), runs.end(), [](const BuildRun &a, const BuildRun &b) {
-		return a.batch != b.batch ? a.batch < b.batch : a.first < b.first;
+		return a.batch != b.batch ? a.batch < b.batch : a.number < b.number;
 	});
 	vector<idx_t> begins;
 	idx_t count = 0;
@@ -116,8 +116,9 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	auto free_memory = [&manager = BufferManager::GetBufferManager(context)]() -> size_t {
 		return manager.GetMaxMemory() - MinValue(manager.GetMaxMemory(), manager.GetUsedMemory());
 	};
-	index->SetCellMemory(free_memory() / 2);
-	index->SetFreeMemory(free_memory);
+	index->SetShapeMemory(free_memory() / 2);
+	index->SetCellMemory(
+	    {free_memory, [this](size_t bytes) { return ReserveCells(bytes); }, [this] { SettleCells(); }});
 	CountMemory();
 	seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 	dispatch.AddStep("index", "build side", since, OperatorDispatch::Now());
@@ -126,13 +127,45 @@ void SpatialBuild::Build(vibespatial::Parallel &parallel, IndexDispatch &dispatc
 	}
 }
 
+//! What cells take while they are built is asked for in steps of this size
+static constexpr idx_t CELL_STEP = idx_t(16) << 20;
+
+idx_t SpatialBuild::UsedMemory() const {
+	return index->MemoryUsage() + locations.size() * (sizeof(data_ptr_t) + 1) + groups.size() * sizeof(uint32_t);
+}
+
+bool SpatialBuild::ReserveCells(idx_t bytes) {
+	if (bytes <= cells_reserved) {
+		return true;
+	}
+	lock_guard<mutex> guard(memory_lock);
+	if (cells_reserved == 0) {
+		before_cells = memory.Size();
+	}
+	for (auto reserved : {bytes + CELL_STEP, bytes}) {
+		if (bytes <= cells_reserved) {
+			return true;
+		}
+		if (memory.TryResize(MaxValue(memory.Size(), before_cells + reserved))) {
+			cells_reserved = reserved;
+		}
+	}
+	return bytes <= cells_reserved;
+}
+
+void SpatialBuild::SettleCells() {
+	lock_guard<mutex> guard(memory_lock);
+	cells_reserved = 0;
+	memory.TryResize(UsedMemory()); // what is missing, CountMemory() reports
+}
+
 void SpatialBuild::CountMemory() {
-	auto bytes = index->MemoryUsage() + locations.size() * (sizeof(data_ptr_t) + 1) + groups.size() * sizeof(uint32_t);
+	auto bytes = UsedMemory();
 	if (bytes == memory.Size()) {
 		return;
 	}
 	lock_guard<mutex> guard(memory_lock);
-	memory.Resize(bytes);
+	memory.Resize(cells_reserved > 0 ? MaxValue(bytes, before_cells + cells_reserved) : bytes);
 }
 
 BuildGather::BuildGather(const TupleDataLayout &layout, vector<column_t> columns_p)

@@ -41,9 +41,11 @@ private:
 	vector<std::atomic<uint64_t>> words;
 };
 
-//! Rows of a collection that came from one batch of a scan
+//! Consecutive rows of a collection that came from one batch of a scan. A batch is scanned by one thread.
 struct BuildRun {
 	idx_t batch;
+	//! In the order of the thread
+	idx_t number;
 	idx_t first;
 	idx_t count;
 };
@@ -103,6 +105,10 @@ public:
 
 private:
 	void Order(vector<BuildRun> runs, vibespatial::Parallel &parallel);
+	idx_t UsedMemory() const;
+	//! As in JoinIndex::CellMemory
+	bool ReserveCells(idx_t bytes);
+	void SettleCells();
 
 	ClientContext &context;
 	const PhysicalSpatialJoin &op;
@@ -114,6 +120,9 @@ private:
 	std::unique_ptr<vibespatial::JoinBuild> join;
 	CountedMemory memory;
 	mutex memory_lock;
+	//! While cells are built: what was counted before, and what is reserved for them
+	idx_t before_cells = 0;
+	atomic<idx_t> cells_reserved {0};
 };
 
 //! Gathers some columns of build rows into a chunk

@@ -26,6 +26,7 @@
 #include "engine/index/tuning.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -49,10 +50,12 @@ public:
 	//! pointers are skipped. Returns null when the index would take more than memory_limit bytes even with coarse cells, as
 	//! with areas that overlap heavily: a tree of boxes serves these better. expected_points: the approximate number of
 	//! look-ups (0: unknown, assumed to be many). With fewer points the cells are coarser, as finer ones would not pay.
-	//! With a reach (ReachOf()), areas[i] may also be nothing but lines.
+	//! With a reach (ReachOf()), areas[i] may also be nothing but lines. `reserve`: called by any thread, before memory is
+	//! taken, with all bytes that building has taken until then; false is as the limit.
 	static std::unique_ptr<CellIndex> Build(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
 	                                        Parallel &parallel, uint64_t expected_points = 0,
-	                                        const vibe::CellReach &reach = vibe::CellReach::None());
+	                                        const vibe::CellReach &reach = vibe::CellReach::None(),
+	                                        const std::function<bool(size_t bytes)> &reserve = nullptr);
 	//! The reach for a limit; None() where it is out of the range that vibe::CellReach serves. `box`: of all areas and lines
 	static vibe::CellReach ReachOf(double limit, const vibe::Box &box);
 	~CellIndex();

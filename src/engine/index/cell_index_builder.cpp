@@ -33,6 +33,14 @@ void CellIndexBuilder::ReturnWorker(std::unique_ptr<Worker> worker) {
 	idle.push_back(std::move(worker));
 }
 
+bool CellIndexBuilder::TakeMemory(size_t bytes) {
+	const size_t all = memory.fetch_add(bytes) + bytes;
+	if (all > memory_limit || (reserve && !reserve(all))) {
+		over_limit = true;
+	}
+	return !over_limit;
+}
+
 CellIndexBuilder::Unit *CellIndexBuilder::Allocate(Worker &worker, size_t units, uint32_t &value) {
 	if (units > worker.left) {
 		// Starts a new chunk, or several where the request is larger than a chunk
@@ -40,9 +48,10 @@ CellIndexBuilder::Unit *CellIndexBuilder::Allocate(Worker &worker, size_t units,
 		std::lock_guard<std::mutex> guard(lock);
 		const size_t first = index->chunks.size();
 		index->pool_units += count * CellIndex::CHUNK_UNITS;
-		if ((first + count) * CellIndex::CHUNK_UNITS > CellIndex::MAX_VALUE ||
-		    index->pool_units * sizeof(Unit) + fixed_bytes > memory_limit) {
+		if ((first + count) * CellIndex::CHUNK_UNITS > CellIndex::MAX_VALUE) {
 			over_limit = true;
+		}
+		if (over_limit || !TakeMemory(count * CellIndex::CHUNK_UNITS * sizeof(Unit))) {
 			return nullptr;
 		}
 		index->memory.emplace_back(new Unit[count * CellIndex::CHUNK_UNITS]);
@@ -491,7 +500,11 @@ void CellIndexBuilder::BuildStriped(const Task &task) {
 	};
 	std::vector<Chunk> chunks(source.Count());
 	const double rows_per_cell = 1.0 / (static_cast<double>(grid.last_column) + 1);
+	std::atomic<size_t> item_bytes {0};
 	parallel.For(chunks.size(), [&](size_t number) {
+		if (over_limit) {
+			return;
+		}
 		auto worker = TakeWorker();
 		ItemList &list = worker->LevelOf(task.depth).items;
 		list.count = 0;
@@ -511,9 +524,12 @@ void CellIndexBuilder::BuildStriped(const Task &task) {
 		for (size_t s = 2; s < stripes + 2; s++) {
 			begin[s] += begin[s - 1];
 		}
-		chunk.items.reset(new Item[list.count]);
-		for (auto &item : list) {
-			chunk.items[begin[stripe_of(item) + 1]++] = item;
+		if (TakeMemory(list.count * sizeof(Item))) {
+			item_bytes += list.count * sizeof(Item);
+			chunk.items.reset(new Item[list.count]);
+			for (auto &item : list) {
+				chunk.items[begin[stripe_of(item) + 1]++] = item;
+			}
 		}
 		ReturnWorker(std::move(worker));
 	});
@@ -535,6 +551,7 @@ void CellIndexBuilder::BuildStriped(const Task &task) {
 		BuildRows(*worker, task, row_begin, row_end, spans.data(), spans.size());
 		ReturnWorker(std::move(worker));
 	});
+	memory -= item_bytes;
 }
 
 std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
@@ -574,8 +591,7 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 		}
 		vertex_count += VerticesOf(*areas[i]);
 	}
-	fixed_bytes = vertex_count * sizeof(Vec2);
-	if (fixed_bytes > memory_limit) {
+	if (!TakeMemory(vertex_count * sizeof(Vec2) + runs.size() * sizeof(Run))) {
 		return nullptr;
 	}
 	index->vertices.reset(new Vec2[vertex_count]);
@@ -618,8 +634,7 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 	const EdgeSums sums {static_cast<double>(figures.edges), all.x, all.y, reach.outer};
 	task.spread = SetGrid(grid, box, largest, sums, fineness.cells_per_edge, fineness.entries_per_edge);
 	const size_t cells = size_t(grid.last_column + 1) * (grid.last_row + 1);
-	fixed_bytes += cells * sizeof(uint32_t);
-	if (fixed_bytes > memory_limit) {
+	if (!TakeMemory(cells * sizeof(uint32_t))) {
 		return nullptr;
 	}
 	index->top_words.reset(new uint32_t[cells]);
@@ -653,8 +668,8 @@ std::unique_ptr<CellIndex> CellIndexBuilder::Build() {
 }
 
 std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *> &areas, size_t memory_limit,
-                                            Parallel &parallel, uint64_t expected_points,
-                                            const vibe::CellReach &reach) {
+                                            Parallel &parallel, uint64_t expected_points, const vibe::CellReach &reach,
+                                            const std::function<bool(size_t bytes)> &reserve) {
 	if (areas.size() > MAX_VALUE) {
 		return nullptr;
 	}
@@ -667,7 +682,7 @@ std::unique_ptr<CellIndex> CellIndex::Build(const std::vector<const ShapeView *>
 	}
 	Fineness fineness = FinenessFor(static_cast<double>(vertices), static_cast<double>(expected_points));
 	for (int attempt = 0; attempt < 3; attempt++) {
-		auto index = CellIndexBuilder(areas, memory_limit, fineness, reach, parallel).Build();
+		auto index = CellIndexBuilder(areas, memory_limit, fineness, reach, parallel, reserve).Build();
 		if (index) {
 			return index;
 		}

@@ -21,9 +21,10 @@ namespace vibespatial {
 class CellIndexBuilder {
 public:
 	CellIndexBuilder(const std::vector<const vibe::ShapeView *> &areas, size_t memory_limit,
-	                 const cell_tuning::Fineness &fineness, const vibe::CellReach &reach, Parallel &parallel)
-	    : areas(areas), memory_limit(memory_limit), fineness(fineness), reach(reach), parallel(parallel),
-	      index(new CellIndex()) {
+	                 const cell_tuning::Fineness &fineness, const vibe::CellReach &reach, Parallel &parallel,
+	                 const std::function<bool(size_t)> &reserve)
+	    : areas(areas), memory_limit(memory_limit), reserve(reserve), fineness(fineness), reach(reach),
+	      parallel(parallel), index(new CellIndex()) {
 	}
 
 	//! Null when the memory limit is exceeded
@@ -112,21 +113,25 @@ private:
 
 	std::unique_ptr<Worker> TakeWorker();
 	void ReturnWorker(std::unique_ptr<Worker> worker);
+	//! False once the memory limit is reached; any thread
+	bool TakeMemory(size_t bytes);
 	//! Null once the memory limit is reached
 	Unit *Allocate(Worker &worker, size_t units, uint32_t &value);
 
 	const std::vector<const vibe::ShapeView *> &areas;
 	const size_t memory_limit;
+	const std::function<bool(size_t)> &reserve;
 	const cell_tuning::Fineness fineness;
 	const vibe::CellReach reach;
 	Parallel &parallel;
 	std::unique_ptr<CellIndex> index;
 	vibe::Vec2 *vertices = nullptr;
-	size_t fixed_bytes = 0; // all but the pool
 
 	std::mutex lock;
 	std::vector<std::unique_ptr<Worker>> idle;
 	std::vector<std::unique_ptr<Task>> shared; // by all threads, as they have so many edges
+	//! Of the index, and of what only building needs and grows with the edges
+	std::atomic<size_t> memory {0};
 	std::atomic<bool> over_limit {false};
 };
 

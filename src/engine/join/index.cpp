@@ -383,21 +383,41 @@ const PolygonScan *JoinIndex::Polygons() {
 }
 
 void JoinIndex::BuildCells(Parallel &parallel) {
-	auto begin = std::chrono::steady_clock::now();
-	// Other joins of the query may have built theirs since this one began
-	const size_t limit = free_memory ? std::min(cell_memory, shape_bytes + free_memory() / 2) : cell_memory;
+	struct Settle {
+		const std::function<void()> &settle;
+		~Settle() {
+			if (settle) {
+				settle();
+			}
+		}
+	};
+	const auto begin = std::chrono::steady_clock::now();
+	{
+		const Settle at_end {cell_memory.settle};
+		// Other joins of the query may have built theirs since this one began
+		BuildCellsWithin(cell_memory.free ? cell_memory.free() / 2 : SIZE_MAX, parallel);
+		if (cells) {
+			ready_cells.store(cells.get(), std::memory_order_release);
+		} else {
+			cells_refused = true;
+		}
+	}
+	cell_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void JoinIndex::BuildCellsWithin(size_t limit, Parallel &parallel) {
+	const size_t had_shapes = shape_bytes;
+	std::atomic<size_t> own_bytes {rows.size() * (sizeof(ShapeView *) + sizeof(Box) + sizeof(std::unique_ptr<Shape>))};
+	auto taken = [&] { return shape_bytes - had_shapes + own_bytes; };
+	auto reserve = [&](size_t bytes) { return bytes <= limit && (!cell_memory.reserve || cell_memory.reserve(bytes)); };
 	std::vector<const ShapeView *> areas(rows.size());
 	std::vector<Box> other_boxes(rows.size(), Box::Empty());
 	std::vector<std::unique_ptr<Shape>> small(rows.size());
-	std::atomic<size_t> small_bytes {0};
-	std::atomic<bool> has_others {false};
+	std::atomic<bool> has_others {false}, refused {false};
 	parallel.For((rows.size() + SHAPE_ROWS_PER_STEP - 1) / SHAPE_ROWS_PER_STEP, [&](size_t step) {
-		if (shape_bytes + small_bytes > limit) {
-			return;
-		}
 		GeometryBatch scratch;
 		const size_t end = std::min(rows.size(), (step + 1) * SHAPE_ROWS_PER_STEP);
-		for (size_t i = step * SHAPE_ROWS_PER_STEP; i < end; i++) {
+		for (size_t i = step * SHAPE_ROWS_PER_STEP; i < end && !refused; i++) {
 			if (!rows[i].data) {
 				continue;
 			}
@@ -407,10 +427,14 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 				has_others = true;
 				continue;
 			}
+			if (!reserve(taken() + rows[i].size * SHAPE_BYTES_PER_WKB_BYTE)) {
+				refused = true;
+				return;
+			}
 			if (rows[i].size < BYTES_TO_KEEP_SHAPE) {
 				small[i] = std::make_unique<Shape>();
 				BuildShape(rows[i].data, rows[i].size, scratch, *small[i]);
-				small_bytes += ShapeBytes(small[i]->View());
+				own_bytes += ShapeBytes(small[i]->View());
 			}
 			auto &view = small[i] ? small[i]->View() : KeepShape(static_cast<uint32_t>(i));
 			if (IsSingleArea(view) || (reach.limit >= 0 && IsOnlyLines(view))) {
@@ -421,20 +445,16 @@ void JoinIndex::BuildCells(Parallel &parallel) {
 			}
 		}
 	});
-	if (shape_bytes + small_bytes <= limit) {
+	if (!refused) {
+		const size_t before = taken();
 		// Many points without cells mean that the estimate was too low
 		const uint64_t points =
 		    expected_points > 0 ? std::max<uint64_t>(expected_points, EXPECTED_PER_SEEN * points_seen) : 0;
-		cells = CellIndex::Build(areas, limit - shape_bytes - small_bytes, parallel, points, reach);
+		cells = CellIndex::Build(areas, limit - std::min(limit, before), parallel, points, reach,
+		                         [&](size_t bytes) { return reserve(before + bytes); });
 	}
 	if (cells && has_others) {
 		others = std::make_unique<BoxTree>(other_boxes.data(), other_boxes.size(), parallel);
-	}
-	cell_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-	if (cells) {
-		ready_cells.store(cells.get(), std::memory_order_release);
-	} else {
-		cells_refused = true;
 	}
 }
 

@@ -59,13 +59,21 @@ public:
 	void SetInvite(std::function<void(const std::shared_ptr<SharedWork> &)> function) {
 		invite = std::move(function);
 	}
-	//! Limit for the cells and the cached shapes
-	void SetCellMemory(size_t bytes) {
-		cell_memory = bytes;
+	//! From here on, probes cache no further shapes
+	void SetShapeMemory(size_t bytes) {
+		shape_memory = bytes;
 	}
-	//! How much memory is free when the cells are built, of which they take half at most
-	void SetFreeMemory(std::function<size_t()> value) {
-		free_memory = std::move(value);
+	//! Memory for the cells while they are built
+	struct CellMemory {
+		//! How much is free when that begins: they take half of it at most
+		std::function<size_t()> free;
+		//! They have taken so much by now, on top of MemoryUsage() when that began; false: there is not so much. Any thread.
+		std::function<bool(size_t bytes)> reserve;
+		//! MemoryUsage() tells again what is in use
+		std::function<void()> settle;
+	};
+	void SetCellMemory(CellMemory value) {
+		cell_memory = std::move(value);
 	}
 
 	//! Call before Build() where a GPU will probe: keeps the boxes for it
@@ -104,6 +112,10 @@ public:
 	size_t RowCount() const {
 		return rows.size();
 	}
+	//! After Build(); NULL and EMPTY may be among them
+	bool HasOnlyPoints() const {
+		return all_points;
+	}
 	size_t MemoryUsage() const;
 	//! The indexes built so far, for EXPLAIN ANALYZE
 	std::string Describe() const;
@@ -136,6 +148,7 @@ private:
 	const CellIndex *Cells();
 	const CellIndex *CellsFrom(double cost_without);
 	void BuildCells(Parallel &parallel);
+	void BuildCellsWithin(size_t limit, Parallel &parallel);
 	//! The polygon scan if it exists, or if it pays to build it now; else null
 	const PolygonScan *Polygons();
 	bool PolygonScanPays(uint64_t vertices, double point_cost) const;
@@ -199,8 +212,8 @@ private:
 	//! Approximate time those points took
 	std::atomic<uint64_t> point_nanoseconds {0};
 	uint64_t expected_points = 0;
-	size_t cell_memory = SIZE_MAX;
-	std::function<size_t()> free_memory;
+	size_t shape_memory = SIZE_MAX;
+	CellMemory cell_memory;
 	double cell_seconds = 0;
 	std::function<void(const std::shared_ptr<SharedWork> &)> invite;
 	//! Shared: an invited thread may arrive after the index is gone

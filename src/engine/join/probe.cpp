@@ -430,7 +430,7 @@ const ShapeView &JoinProbe::BuildShapeOf(uint32_t build_row) {
 	}
 	auto &bytes = index.rows[build_row];
 	if (built_row != build_row && bytes.size >= BYTES_TO_KEEP_SHAPE && build_row < index.shapes.size() &&
-	    index.shape_bytes < index.cell_memory && (keeps_shapes || index.IsAskedAgain(build_row))) {
+	    index.shape_bytes < index.shape_memory && (keeps_shapes || index.IsAskedAgain(build_row))) {
 		return index.KeepShape(build_row);
 	}
 	if (built_row != build_row) {

@@ -18,6 +18,8 @@ constexpr size_t MIN_ROWS_PER_STEP = 256;
 constexpr size_t MAX_ROWS_PER_STEP = 8192;
 //! Rows per step where each row becomes a shape for the cells. Estimate.
 constexpr size_t SHAPE_ROWS_PER_STEP = 256;
+//! About what a shape takes, compared with its WKB
+constexpr size_t SHAPE_BYTES_PER_WKB_BYTE = 2;
 //! Rows per step of the index for nearest neighbours. Estimate.
 constexpr size_t KNN_ROWS_PER_STEP = 8192;
 

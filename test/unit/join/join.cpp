@@ -9,6 +9,7 @@
 #include "vibe/distance.h"
 #include "wkt_rows.hpp"
 
+#include <climits>
 #include <cmath>
 #include <random>
 #include <set>
@@ -112,6 +113,10 @@ struct Join {
 	uint64_t expected_points = 0;
 	//! When cells are built
 	size_t free_memory = SIZE_MAX;
+	//! How many requests of the cells for memory are granted
+	int grants = INT_MAX;
+	int requests = 0;
+	bool is_settled = true;
 	bool known_before = false;
 	bool found_by_cells = false;
 	std::string index_text;
@@ -136,7 +141,13 @@ struct Join {
 		index.ExpectPoints(known_before ? expected_points : 0);
 		index.Build(threads);
 		index.ExpectPoints(expected_points);
-		index.SetFreeMemory([this] { return free_memory; });
+		std::atomic<int> asked {0};
+		index.SetCellMemory({[this] { return free_memory; },
+		                     [&](size_t) {
+			                     is_settled = false;
+			                     return asked++ < grants;
+		                     },
+		                     [this] { is_settled = true; }});
 		std::set<Pair> result;
 		JoinProbe prober(index, [] {});
 		prober.SetFirstOnly(first_only);
@@ -160,6 +171,7 @@ struct Join {
 		}
 		found_by_cells |= prober.counts.cell_hits > 0;
 		index_text = index.Describe();
+		requests = asked;
 		return result;
 	}
 
@@ -245,6 +257,25 @@ TEST_CASE("There are no cells where memory ran short since the join began", "[jo
 	condition.any_of = {Relating(vibe::PREDICATE_WITHIN)};
 	join.Check(condition);
 	CHECK_FALSE(join.found_by_cells);
+}
+
+TEST_CASE("Cells that are refused memory at any moment leave the pairs to other indexes", "[join]") {
+	Join join(20, true, false);
+	join.expected_points = 1000000000;
+	JoinCondition condition;
+	condition.any_of = {Relating(vibe::PREDICATE_WITHIN)};
+	const auto expected = join.Run(condition, true);
+	REQUIRE(join.found_by_cells);
+	const int requests = join.requests;
+	REQUIRE(requests > 50); // for shapes, and for the cells
+	for (join.grants = 0; join.grants < requests; join.grants++) {
+		join.found_by_cells = false;
+		CHECK((join.Run(condition, true) == expected));
+		CHECK_FALSE(join.found_by_cells);
+		CHECK(join.is_settled);
+	}
+	CHECK((join.Run(condition, true) == expected));
+	CHECK(join.found_by_cells);
 }
 
 TEST_CASE("Points find areas and lines that are near in cells", "[join]") {

@@ -25,6 +25,8 @@ struct CopiedRows {
 
 	unique_ptr<TupleDataCollection> rows;
 	TupleDataAppendState append_state;
+	//! Where the scan numbers its batches
+	vector<BuildRun> runs;
 };
 
 class SpatialJoinLocalSink : public LocalSinkState {
@@ -50,10 +52,23 @@ public:
 	vector<unique_ptr<CopiedRows>> copies;
 	bool is_counted = false;
 	Vector numbers;
-	vector<BuildRun> runs;
 	idx_t rows_until_sample = 0;
 	BuildSample sample;
+	idx_t next_run = 0;
+
+	//! The next rows of a batch, which are the last of a copy
+	void AddRun(idx_t batch, idx_t copy, idx_t count) {
+		auto &runs = copies[copy]->runs;
+		if (runs.empty() || runs.back().batch != batch || runs.back().number + 1 != next_run) {
+			runs.push_back(BuildRun {batch, next_run++, copies[copy]->rows->Count() - count, 0});
+		}
+		runs.back().count += count;
+	}
 };
+
+idx_t ShareBegin(idx_t count, idx_t share, idx_t shares) {
+	return count * share / shares;
+}
 
 //! Copies the selected rows with several threads. A few rows can be many bytes, and DuckDB scans them with one thread.
 void CopyInParallel(ClientContext &context, const PhysicalSpatialJoin &op, TaskThreads &threads,
@@ -65,7 +80,7 @@ void CopyInParallel(ClientContext &context, const PhysicalSpatialJoin &op, TaskT
 	local.chunk.Flatten();
 	threads.Run([&](vibespatial::Parallel &parallel) {
 		parallel.For(shares, [&](size_t share) {
-			auto begin = count * share / shares, end = count * (share + 1) / shares;
+			auto begin = ShareBegin(count, share, shares), end = ShareBegin(count, share + 1, shares);
 			SelectionVector some(end - begin);
 			for (auto i = begin; i < end; i++) {
 				some.set_index(i - begin, kept.get_index(i));
@@ -144,18 +159,17 @@ SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &context, DataChunk &c
 	}
 	local.is_counted = true;
 	auto shares = MinValue<idx_t>(bytes / BYTES_PER_COPYING_THREAD, global.threads.Count() / global.sinking_threads);
-	if (shares > 1 && !deterministic && !has_batches) {
-		CopyInParallel(context.client, *this, global.threads, local, kept, count, MinValue(shares, count));
-		return SinkResultType::NEED_MORE_INPUT;
+	if (shares > 1 && !deterministic) {
+		shares = MinValue(shares, count);
+		CopyInParallel(context.client, *this, global.threads, local, kept, count, shares);
+	} else {
+		shares = 1;
+		auto &own = *local.copies[0];
+		own.rows->Append(own.append_state, local.chunk, kept, count);
 	}
-	auto &own = *local.copies[0];
-	own.rows->Append(own.append_state, local.chunk, kept, count);
-	if (has_batches) {
-		auto batch = local.partition_info.batch_index.GetIndex();
-		if (local.runs.empty() || local.runs.back().batch != batch) {
-			local.runs.push_back(BuildRun {batch, own.rows->Count() - count, 0});
-		}
-		local.runs.back().count += count;
+	for (idx_t share = 0; has_batches && share < shares; share++) {
+		local.AddRun(local.partition_info.batch_index.GetIndex(), share,
+		             ShareBegin(count, share + 1, shares) - ShareBegin(count, share, shares));
 	}
 	return SinkResultType::NEED_MORE_INPUT;
 }
@@ -167,10 +181,10 @@ SinkCombineResultType PhysicalSpatialJoin::Combine(ExecutionContext &, OperatorS
 		copy->rows->FinalizePinState(copy->append_state.pin_state);
 	}
 	lock_guard<mutex> guard(global.lock);
-	for (auto &run : local.runs) {
-		global.runs.push_back(BuildRun {run.batch, global.rows->Count() + run.first, run.count});
-	}
 	for (auto &copy : local.copies) {
+		for (auto &run : copy->runs) {
+			global.runs.push_back(BuildRun {run.batch, run.number, global.rows->Count() + run.first, run.count});
+		}
 		global.rows->Combine(std::move(copy->rows));
 	}
 	auto &sample = global.sample;
