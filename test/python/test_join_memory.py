@@ -49,6 +49,7 @@ def in_child(extension, tmp_path, capsys):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, f"{name}: status {done.returncode}\n{done.stderr}"
         answer = json.loads(done.stdout.splitlines()[-1])
+        run.peak = answer["peak"]
         with capsys.disabled():
             print(f"\n{name}, limit {limit or 'none'}: {time.monotonic() - begin:.1f} s, peak {answer['peak']} MiB"
                   + (", out of memory" if "error" in answer else ""))
@@ -93,6 +94,25 @@ def test_small_limit_counted(in_child, data):
     unlimited = in_child("2 million points in provinces", "", query)
     limited = in_child("2 million points in provinces", "80MB", query)
     assert limited == unlimited
+
+
+# 16 circles of 100,000 vertices, which fill a quarter of a lattice
+CIRCLES = "(SELECT i, ST_Buffer(ST_Point(i % 4 * 10 + 5, i // 4 * 10 + 5), 4.99, 25000) AS g FROM range(16) t(i))"
+
+
+@pytest.mark.parametrize("limit", ["200MB", "350MB", "1GB"])
+def test_large_polygons_below_a_second_join(in_child, tmp_path, limit):
+    """The geometries of the first join are not copied with each of its pairs, and the cells count while they are built."""
+    # Three row groups for two threads: the one that ends first takes chunks from the other
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT i, hash(i) % 40000 / 1e3 AS x, hash(i + 77) % 40000 / 1e3 AS y FROM range(1200000) t(i)) "
+                           f"TO '{tmp_path}/points.parquet' (ROW_GROUP_SIZE 409600)")
+    query = (f"WITH circles AS MATERIALIZED {CIRCLES} SELECT count(*), sum(a.i - b.i), sum(p.i % 97) FROM "
+             f"(SELECT i, ST_Point(x, y) AS g, ST_Point(y, x / 2) AS h FROM '{tmp_path}/points.parquet') p "
+             "JOIN circles a ON ST_Within(p.g, a.g) JOIN circles b ON ST_Within(p.h, b.g) WHERE a.i <> b.i")
+    expected = in_child("1 million points in two circles", "", query)
+    assert in_child("1 million points in two circles", limit, query) == expected
+    assert in_child.peak * 1024**2 <= (int(limit[:-2]) * (1000 if limit.endswith("GB") else 1) + 300) * 1e6
 
 
 @long

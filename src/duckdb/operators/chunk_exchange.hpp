@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/support/compat.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -23,9 +24,9 @@ public:
 			changed.notify_all();
 		}
 	}
-	//! A copy, where somebody waits for one
+	//! A copy, where somebody waits for one and the chunk is not too large for that
 	bool Give(ClientContext &context, DataChunk &chunk) {
-		if (given >= takers) {
+		if (given >= takers || HasLongStrings(chunk)) {
 			return false;
 		}
 		auto copy = make_uniq<DataChunk>();
@@ -62,6 +63,25 @@ public:
 	}
 
 private:
+	//! A copy takes more memory than goes uncounted
+	static bool HasLongStrings(DataChunk &chunk) {
+		idx_t bytes = 0;
+		for (auto &vector : chunk.data) {
+			if (vector.GetType().InternalType() != PhysicalType::VARCHAR) {
+				continue;
+			}
+			UnifiedVectorFormat format;
+			ToUnified(vector, chunk.size(), format);
+			auto strings = UnifiedVectorFormat::GetData<string_t>(format);
+			for (idx_t i = 0; i < chunk.size(); i++) {
+				auto row = format.sel->get_index(i);
+				bytes += format.validity.RowIsValid(row) ? strings[row].GetSize() : 0;
+			}
+		}
+		return bytes > MAX_BYTES;
+	}
+	static constexpr idx_t MAX_BYTES = idx_t(4) << 20;
+
 	mutex lock;
 	std::condition_variable changed;
 	//! Whoever takes looks again before it leaves

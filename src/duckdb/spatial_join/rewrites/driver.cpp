@@ -35,7 +35,7 @@ public:
 	Driver(ClientContext &context, Binder &binder) : context(context), binder(binder) {
 	}
 
-	//! Rewrites the children before the operator: EXISTS, marks, aggregates and pruning look for a spatial join below them.
+	//! Rewrites the children before the operator: EXISTS, marks and aggregates look for a spatial join below them.
 	//! `ordered`: the order of the operator's rows is visible above.
 	void Rewrite(unique_ptr<LogicalOperator> &op, bool ordered) {
 		for (idx_t i = 0; i < op->children.size(); i++) {
@@ -65,13 +65,7 @@ public:
 			RewriteScanFilters(context, binder, op, ordered);
 			break;
 		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
-			// A fused aggregate leaves no columns to prune
-			if (!FuseAggregate(context, op)) {
-				PruneColumns(*op);
-			}
-			break;
-		case LogicalOperatorType::LOGICAL_PROJECTION:
-			PruneColumns(*op);
+			FuseAggregate(context, op);
 			break;
 		default:
 			break;
@@ -119,6 +113,7 @@ void RewriteSpatialJoins(ClientContext &context, Binder &binder, unique_ptr<Logi
 	context.TryGetCurrentSetting("preserve_insertion_order", ordered);
 	Driver(context, binder).Rewrite(plan, ordered.IsNull() || BooleanValue::Get(ordered));
 	// When all joins stand as they will run: a scan may be below several of them
+	PruneColumns(*plan);
 	FindProbeScans(context, *plan);
 	if (GetRewrites(context)) {
 		// After the filters that became joins are gone

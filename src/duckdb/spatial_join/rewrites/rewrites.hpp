@@ -60,8 +60,8 @@ bool RewriteScanFilters(ClientContext &context, Binder &binder, unique_ptr<Logic
 //===----------------------------------------------------------------------===//
 //! A filter without conditions over a spatial join: its projection map goes into the join
 bool DropEmptyFilter(unique_ptr<LogicalOperator> &op);
-//! Removes the columns of the spatial join below `op` that `op` does not read: the geometries, mostly
-void PruneColumns(LogicalOperator &op);
+//! Removes the columns of all spatial joins that no operator above reads: the geometries, mostly
+void PruneColumns(LogicalOperator &plan);
 
 //===----------------------------------------------------------------------===//
 // Filters for scans (probe_scans.cpp)
