@@ -250,6 +250,19 @@ def test_mode_auto_measures_some_rows_of_shapes(process, fake):
         assert re.fullmatch(rf"12000 rows: about [\d.]+ ms on the CPU, {sign} [\d.]+ from which the GPU pays(; .*)?", event[4]), event
 
 
+def test_areas_that_meet_few_points_stay_on_the_cpu(process, fake):
+    """Most of the work is to read the areas, whatever their number"""
+    join = "SELECT count(*) FROM areas a JOIN points p ON ST_Within(p.g, a.g)"
+    load, results = process("FROM vibe_ensure_warm(5)", "SET threads = 16",
+                            "CREATE TABLE points AS SELECT ST_Point(i * 7.5, 0.01) AS g FROM range(500) t(i)",
+                            "CREATE TABLE areas AS SELECT ST_Buffer(ST_Point(i / 10, 0), 0.02, 64) AS g FROM range(40000) t(i)",
+                            join, EVENTS.replace("box_index", "join_shapes"), VIBESPATIAL_GPU_FOLDER=str(fake))
+    assert results[4] == [[500]]
+    (event,) = results[5]
+    assert event[1:4] == ["auto", "cpu", "cpu"], event
+    assert re.match(r"40000 rows: about [\d.]+ ms on the CPU, below the ", event[4]), event
+
+
 @pytest.mark.parametrize("fault, reason", [("failure", "the fake device fell off"), ("nonsense", "BoxTree"),
                                            ("cold", "was not ready after 0.2 seconds")])
 def test_faults(process, fake, fault, reason):

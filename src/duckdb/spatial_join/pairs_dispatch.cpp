@@ -100,10 +100,10 @@ void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_ro
 	FindPinned();
 	// As for points, or for the smallest join whose work may be found out; the first rows will tell
 	auto min_rows = GetGpuMinRows(context);
-	may_forecast = !pinned && mode == ExecutionMode::AUTO && min_rows < 0 &&
-	               op.points_operation == vibespatial::Operation::JOIN_POINTS &&
-	               build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS &&
-	               probe_rows < vibespatial::Thresholds::Current().Rows(op.shapes_operation);
+	may_sample = !pinned && mode == ExecutionMode::AUTO && min_rows < 0 &&
+	             op.points_operation == vibespatial::Operation::JOIN_POINTS &&
+	             build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS;
+	may_forecast = may_sample && probe_rows < vibespatial::Thresholds::Current().Rows(op.shapes_operation);
 	dispatch.Decide(probe_rows, may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
 	if (pinned) {
 		expected_rows = probe_rows = pinned->rows;
@@ -136,8 +136,8 @@ void PairsDispatch::DecideAgain(const vibespatial::JoinInput &first_rows, option
 		input.build_bytes = build_bytes;
 		input.first_only = session.Output() == JoinOutput::FOUND;
 		vibespatial::Forecast forecast;
-		const bool has_forecast =
-		    may_forecast && build && vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
+		const bool has_forecast = build && (may_forecast || (may_sample && build->Index().HasOnlyPoints())) &&
+		                          vibespatial::ForecastJoin(*this, build->Index(), first_rows, input, forecast);
 		dispatch.DecideAgain(op.shapes_operation, expected_rows, min_rows, has_forecast ? &forecast : nullptr);
 	}
 	if (!dispatch.OnGpu()) {

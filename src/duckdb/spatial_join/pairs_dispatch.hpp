@@ -30,7 +30,8 @@ public:
 	//! When the build side is known and before it is built; `probe_rows` is an estimate
 	void Decide(idx_t build_rows, idx_t build_bytes, idx_t probe_rows);
 	//! When the first rows of the probe side are seen: decides anew. If they are not points, in mode auto the CPU joins some of them with
-	//! the build side, where it is not partitioned, to see how long it would take for all.
+	//! the build side, where it is not partitioned, to see how long it would take for all. It does so with few rows, and where fewer points
+	//! are the build side: most of the work is then to read the rows, whatever their number.
 	void DecideAgain(const vibespatial::JoinInput &first_rows, optional_ptr<SpatialBuild> build);
 	//! After Decide(): an estimate, or the rows of a pinned probe side
 	idx_t ExpectedRows() const {
@@ -142,7 +143,8 @@ private:
 	bool uses_pin = false;
 	idx_t expected_rows = 0;
 	idx_t build_bytes = 0;
-	//! The number of rows does not decide, so the work has to
+	//! The CPU may join some rows first; the number of rows does not decide, so the work has to
+	bool may_sample = false;
 	bool may_forecast = false;
 	//! Whether the whole build side is for the device, and when it was there to be probed
 	bool has_build = false;
