@@ -343,7 +343,11 @@ void StartInBackground(ExecutionMode mode, Precompile precompile, const string &
 			}
 		}
 	}
-	GpuRuntime::Get().StartInBackground(names, requested_by);
+	if (mode == ExecutionMode::GPU) {
+		GpuRuntime::Get().StartInBackground(names, requested_by);
+	} else {
+		GpuRuntime::Get().StartWhenIdle(names, requested_by);
+	}
 }
 
 ExecutionMode ParseMode(const Value &value) {

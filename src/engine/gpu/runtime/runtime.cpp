@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -160,7 +161,13 @@ GpuEngine *GpuRuntime::IfOpen() const {
 	return engine.load(std::memory_order_acquire);
 }
 
-void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
+//! The calling thread, and those that it starts, run on cores that nobody else uses: the first query of a process has all of them
+static void YieldCores() {
+	const sched_param any {};
+	sched_setscheduler(0, SCHED_IDLE, &any); // where that is not allowed, the query takes longer
+}
+
+void GpuRuntime::Start(std::unique_lock<std::mutex> &guard, Opening opening) {
 	static_cast<void>(guard); // held
 	phase = Phase::OPENING;
 	if (!started) {
@@ -168,8 +175,11 @@ void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
 		std::atexit([] { Get().AtExit(); });
 	}
 	try {
-		std::thread([this] {
+		std::thread([this, opening] {
 			try {
+				if (opening == Opening::WHEN_IDLE) {
+					YieldCores();
+				}
 				Open();
 			} catch (...) {
 				// Not even memory for a reason. This text needs none.
@@ -187,27 +197,31 @@ void GpuRuntime::Start(std::unique_lock<std::mutex> &guard) {
 
 void GpuRuntime::StartInBackground(const std::vector<std::string> &names, const std::string &requested_by,
                                    bool urgent) {
-	Request(names, requested_by, urgent, true);
+	Request(names, requested_by, urgent, Opening::AT_ONCE);
+}
+
+void GpuRuntime::StartWhenIdle(const std::vector<std::string> &names, const std::string &requested_by) {
+	Request(names, requested_by, false, Opening::WHEN_IDLE);
 }
 
 void GpuRuntime::RequestIfStarted(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) {
-	Request(names, requested_by, urgent, false);
+	Request(names, requested_by, urgent, Opening::NONE);
 }
 
 void GpuRuntime::Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent,
-                         bool may_start) {
+                         Opening opening) {
 	std::unique_lock<std::mutex> guard(lock);
 	if (phase == Phase::OPEN) {
 		guard.unlock();
 		IfOpen()->Request(names, requested_by, urgent);
 		return;
 	}
-	if (phase == Phase::FAILED || exiting || (phase == Phase::NOT_STARTED && !may_start)) {
+	if (phase == Phase::FAILED || exiting || (phase == Phase::NOT_STARTED && opening == Opening::NONE)) {
 		return;
 	}
 	wishes.push_back(Wish {names, requested_by, urgent});
 	if (phase == Phase::NOT_STARTED) {
-		Start(guard);
+		Start(guard, opening);
 	}
 }
 
@@ -219,7 +233,7 @@ GpuEngine *GpuRuntime::Engine(double wait_seconds, std::string &why_not) {
 	}
 	// What was missing may have been installed since
 	if (phase == Phase::NOT_STARTED || (phase == Phase::FAILED && !forked)) {
-		Start(guard);
+		Start(guard, Opening::AT_ONCE);
 	}
 	changed.wait_for(guard, std::chrono::duration<double>(std::max(0.0, wait_seconds)),
 	                 [&] { return phase != Phase::OPENING; });

@@ -30,6 +30,8 @@ public:
 	//! Opens the plug-in on a thread of its own and asks for these kernels once it is open (at once where it is already).
 	//! Returns without waiting. A failed opening is not tried again.
 	void StartInBackground(const std::vector<std::string> &names, const std::string &requested_by, bool urgent = false);
+	//! The same, on cores that nobody else uses: no query waits for the device
+	void StartWhenIdle(const std::vector<std::string> &names, const std::string &requested_by);
 	//! The same, but opens nothing: without effect where nobody has begun to
 	void RequestIfStarted(const std::vector<std::string> &names, const std::string &requested_by, bool urgent);
 	//! Opens it where nobody has yet, or nobody could, and waits for that; nothing after so long, with the reason
@@ -57,8 +59,10 @@ public:
 private:
 	GpuRuntime();
 
-	void Start(std::unique_lock<std::mutex> &guard);
-	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent, bool may_start);
+	//! How the plug-in is opened where nobody has begun to
+	enum class Opening : uint8_t { NONE, AT_ONCE, WHEN_IDLE };
+	void Start(std::unique_lock<std::mutex> &guard, Opening opening);
+	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent, Opening opening);
 	void Open();
 	//! The engine, or nothing and the reason
 	GpuEngine *OpenPlugin(const GpuOptions &options, std::string &error);
