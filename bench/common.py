@@ -159,10 +159,14 @@ def ratio(found, at):
     return f"> {min(slow) / ours[at]:.0f}x" if slow else ""
 
 
+# What there is in place of times where an engine has no way to ask
+CANNOT = "-"
+
+
 def cell(value):
     if isinstance(value, tuple):
         return f"{value[2]:.3f} / {value[1]:.3f}"
-    return value if value.startswith("> ") else "failed"
+    return value if value.startswith("> ") or value == CANNOT else "failed"
 
 
 def wkb_column(array):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The twelve queries of SpatialBench: vibespatial, DuckDB's spatial and SedonaDB, on the same Parquet files, in one run.
+"""The twelve queries of SpatialBench: vibespatial, DuckDB's spatial, SedonaDB and GeoPandas, on the same Parquet files, in one run.
 
 usage: spatialbench.py [--sf 1] [--zones real|large] [--queries 1,2,12] [--engines A,B] [--modes auto] [--floor] [--rounds 3] [--seconds 0.5]
                        [--limit 60] [--threads N] [--data FOLDER] [--answers FOLDER] [--extension FILE] [--generator FILE] [--json FILE]
@@ -39,11 +39,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 if (ROOT / "python").is_dir():
     sys.path.insert(0, str(ROOT / "python"))
 
-from common import EXTENSION, FILES, OURS, Engine, cell, measure, open_duckdb, open_sedona, ratio, shared_data, spatial_path  # noqa: E402
+from common import CANNOT, EXTENSION, FILES, OURS, Engine, cell, measure, open_duckdb, open_sedona, ratio, shared_data, spatial_path  # noqa: E402
 from spatialbench_queries import QUERIES  # noqa: E402
 
 FLOOR = "floor"
-PEERS = ["spatial", "SedonaDB"]
+PEERS = ["spatial", "SedonaDB", "GeoPandas"]
 MODES = ["cpu", "gpu", "auto"]
 TABLES = ["trip", "building", "customer", "driver", "vehicle"]
 BUILDINGS = 20_000  # at scale 1
@@ -211,6 +211,16 @@ class Sedona:
         return self.reader.from_arrow(self.connection.sql(sql).to_memtable()).fetchall()
 
 
+class GeoPandas:
+    def __init__(self, files):
+        import spatialbench_geopandas
+
+        self.queries, self.files = spatialbench_geopandas, files
+
+    def run(self, name):
+        return getattr(self.queries, name)(self.files)
+
+
 def serve(pipe, engine, files, extension, threads, seconds):
     """A process that answers one query at a time."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -221,6 +231,8 @@ def serve(pipe, engine, files, extension, threads, seconds):
             if runner is None:
                 if engine == "SedonaDB":
                     runner = Sedona(files)
+                elif engine == "GeoPandas":
+                    runner = GeoPandas(files)
                 elif engine == "spatial":
                     runner = Duck([spatial_path()], files, threads)
                 elif engine == FLOOR:
@@ -336,13 +348,14 @@ def run(engines, chosen, arguments, say):
     say("|---" * len(heads) + "|")
     measured, wrong, failed = [], [], []
     for query in chosen:
-        found = measure(engines, query, arguments.rounds, arguments.limit, min)
+        found = {engine.name: CANNOT for engine in engines}
+        found.update(measure([engine for engine in engines if query.text(engine.name)], query, arguments.rounds, arguments.limit, min))
         compared = {OURS: found[ours], **{name: found[name] for name in names if not name.startswith(OURS)}}
         rows = next((len(found[name][0]) for name in names if isinstance(found[name], tuple)), "")
         say("| " + " | ".join([query.name, query.title, *(cell(found[name]) for name in names), cpu_ratio(compared), ratio(compared, 1),
                                *([cell(found[FLOOR]), over_floor(found, ours)] if with_floor else []), str(rows)]) + " |")
         wrong += check(query, found, arguments.answers)
-        failed += [f"{query.name}: {name}: {value}" for name, value in found.items() if isinstance(value, str) and not value.startswith("> ")]
+        failed += [f"{query.name}: {name}: {value}" for name, value in found.items() if isinstance(value, str) and value != CANNOT and not value.startswith("> ")]
         measured.append({
             "query": query.name, "title": query.title, "sql": query.sql,
             "published": bool(arguments.answers and published(query, arguments.answers) is not None),
