@@ -72,7 +72,7 @@ fuzz: ## run the coverage-guided fuzzers; needs clang (ARGS="--seconds 600 overl
 MINUTES ?= 30
 .PHONY: soak
 soak: all ## run mixed queries with cancels, small memory limits and failing calls for MINUTES=30, then all SQL tests under verification
-	@VIBESPATIAL_SOAK_MINUTES=$(MINUTES) $(TEST) python -- -s -k test_soak
+	@JOBS=1 VIBESPATIAL_SOAK_MINUTES=$(MINUTES) $(TEST) python -- -s -k test_soak
 	@$(TEST) verify
 
 .PHONY: pytest

@@ -24,6 +24,7 @@ Progress goes to standard error; the last thing on standard output is the path a
 """
 import argparse
 import contextlib
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -33,6 +34,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -148,6 +150,24 @@ def is_locked(use, name, duckdb):
         return False
 
 
+_threads = threading.RLock()
+_depth = 0
+
+
+@contextlib.contextmanager
+def exclusive():
+    """Only one thread of one process changes the cache at a time: test suites run side by side."""
+    global _depth
+    with _threads, open(cache() / "lock", "w") as file:
+        if _depth == 0:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        _depth += 1
+        try:
+            yield
+        finally:
+            _depth -= 1
+
+
 @contextlib.contextmanager
 def fresh(folder):
     """A folder that appears under its name only when it is whole."""
@@ -197,6 +217,11 @@ def install(python, files):
 
 def download(entries, *options):
     """Downloads what is not in the cache yet, by name, version and hash; returns the files' paths."""
+    with exclusive():
+        return download_alone(entries, *options)
+
+
+def download_alone(entries, *options):
     folder = cache() / "downloads"
     folder.mkdir(exist_ok=True)
     wanted = [entry for entry in entries if not (folder / entry.file).exists()]
@@ -336,12 +361,13 @@ def environment(use, target, duckdb=None):
     folder = cache() / f"{use}-{PYTHON_TAG}-{key}"
     python = folder / "bin" / "python"
     stamp = folder / "complete"
-    if not stamp.exists():
-        files = fetch()
-        shutil.rmtree(folder, ignore_errors=True)
-        make_venv(folder)
-        install(python, files)
-        stamp.touch()
+    with exclusive():
+        if not stamp.exists():
+            files = fetch()
+            shutil.rmtree(folder, ignore_errors=True)
+            make_venv(folder)
+            install(python, files)
+            stamp.touch()
     return python
 
 

@@ -4,12 +4,17 @@
 usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [check] [unit] [sql] [verify] [fuzz] [python] [package] [-- PYTEST_ARGUMENT...]
 
 Checks, unit tests and fuzzers run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
+Two suites run at a time, since most tests keep one core busy: JOBS=1 runs them one after the other. What a suite prints appears when
+it has ended, or at once where only one suite runs.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import threading
+import time
 import xml.etree.ElementTree
 
 import fetch
@@ -43,13 +48,27 @@ SUITES = ["check", "unit", "fuzz", "sql", "verify", "python", "package"]
 FUZZ = ["--runs", "500", "--seed", "1"]
 
 
+# Suites that run at a time
+LANES = min(2, int(os.environ.get("JOBS") or os.cpu_count() or 1))
+
+# Of a thread that runs a suite beside others: the lines that it prints
+lane = threading.local()
+
+
+def say(line):
+    if getattr(lane, "lines", None) is None:
+        print(line, end="", flush=True)
+    else:
+        lane.lines.append(line)
+
+
 def stream(command, **options):
-    """Runs a command, shows what it prints as it prints it, and returns its exit status and output."""
+    """Runs a command, shows what it prints, and returns its exit status and output."""
     lines = []
-    with subprocess.Popen([str(word) for word in command], cwd=ROOT, text=True, errors="replace",
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:
+    with subprocess.Popen([str(word) for word in command], text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **{"cwd": ROOT, **options}) as process:
         for line in process.stdout:
-            print(line, end="", flush=True)
+            say(line)
             lines.append(line)
     return process.returncode, "".join(lines)
 
@@ -58,7 +77,7 @@ def check():
     """Counts checks; one that says it is skipped, for lack of a tool, counts as that."""
     status = passed = failed = skipped = 0
     for name, command in CHECKS.items():
-        print(f"{name}:", flush=True)
+        say(f"{name}:\n")
         ended, output = stream(command)
         status = status or ended
         if ended:
@@ -111,9 +130,13 @@ def python(build, version, is_first, arguments):
     interpreter = fetch.environment("test", fetch.host_platform(), version)
     report = build / f"v{version}" / "test" / "pytest.xml"
     report.unlink(missing_ok=True)
-    left_out = [] if is_first else [f"--ignore=test/python/{name}" for name in ONCE]
-    status, _ = stream([interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "test/python",
-                        *left_out, *arguments], env=dict(os.environ, VIBESPATIAL_BUILD=str(build)))
+    tests = ROOT / "test" / "python"
+    left_out = [] if is_first else [f"--ignore={tests / name}" for name in ONCE]
+    # A folder of its own: databases in memory spill into .tmp where they are started
+    folder = build / f"v{version}" / "test" / "python"
+    folder.mkdir(parents=True, exist_ok=True)
+    status, _ = stream([interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", f"--junitxml={report}", tests,
+                        *left_out, *arguments], cwd=folder, env=dict(os.environ, VIBESPATIAL_BUILD=str(build)))
     if status == 5 and arguments:
         # What was asked for by name is among the tests that run once, or with another version
         return 0, 0, 0, 0
@@ -172,23 +195,35 @@ def main():
                          lambda version=version: python(build, version, version == versions[0], arguments)))
     if "package" in suites:
         runs.append(("package", lambda: package(build, versions, arguments)))
-    lines = []
-    passed = failed = skipped = 0
-    for name, run in runs:
-        print(f"-- {name}", flush=True)
-        try:
-            status, good, bad, left = run()
-        except (OSError, fetch.Failure) as error:
-            print(error)
-            status, good, bad, left = 1, 0, 0, 0
-        if status and not bad:
-            # It ended badly without naming a failed test: a crash, or a suite that could not start.
-            print(f"{name}: ended with status {status}")
-            bad = 1
-        lines.append(f"{name}: {good} passed, {bad} failed, {left} skipped")
-        passed, failed, skipped = passed + good, failed + bad, skipped + left
-    print("--", *lines, f"{passed} passed, {failed} failed, {skipped} skipped", sep="\n")
+    if LANES == 1 or len(runs) == 1:
+        results = [attempt(name, run) for name, run in runs]
+    else:
+        # The longest first
+        runs.sort(key=lambda named: not named[0].startswith("python"))
+        with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
+            results = list(lanes.map(lambda named: attempt(*named, beside_others=True), runs))
+    passed, failed, skipped = (sum(counts[i] for _, counts in results) for i in range(3))
+    print("--", *(line for line, _ in results), f"{passed} passed, {failed} failed, {skipped} skipped", sep="\n")
     return 1 if failed else 0
+
+
+def attempt(name, run, beside_others=False):
+    """Runs a suite: the line that sums it up, and its counts of passed, failed and skipped tests."""
+    lane.lines = [] if beside_others else None
+    begin = time.monotonic()
+    say(f"-- {name}\n")
+    try:
+        status, good, bad, left = run()
+    except (OSError, fetch.Failure) as error:
+        say(f"{error}\n")
+        status, good, bad, left = 1, 0, 0, 0
+    if status and not bad:
+        # It ended badly without naming a failed test: a crash, or a suite that could not start.
+        say(f"{name}: ended with status {status}\n")
+        bad = 1
+    if beside_others:
+        print("".join(lane.lines), end="", flush=True)
+    return f"{name}: {good} passed, {bad} failed, {left} skipped ({time.monotonic() - begin:.0f} s)", (good, bad, left)
 
 
 if __name__ == "__main__":

@@ -73,8 +73,9 @@ def test_copies_are_fortified(extension, readelf):
 
 
 def test_shipped_files_export_no_more_than_they_must(shipped, readelf):
-    exported = [words[7].partition("@")[0] for words in map(str.split, readelf("--dyn-syms", shipped).splitlines())
-                if len(words) >= 8 and words[4] in ("GLOBAL", "WEAK", "UNIQUE") and words[6] not in ("UND", "Ndx")]
+    # A name with a version is a library's: a program on x86-64 has copies of its variables, such as stderr
+    exported = [words[7] for words in map(str.split, readelf("--dyn-syms", shipped).splitlines())
+                if len(words) >= 8 and words[4] in ("GLOBAL", "WEAK", "UNIQUE") and words[6] not in ("UND", "Ndx") and "@" not in words[7]]
     assert exported
     assert [name for name in exported if not re.fullmatch(EXPORTED[shipped.name], name)] == []
 
