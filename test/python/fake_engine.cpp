@@ -13,8 +13,6 @@
 #include "engine/gpu/machine/shared_memory.hpp"
 #include "engine/gpu/machine/tree.hpp"
 
-#include <sched.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -359,11 +357,7 @@ public:
 		component.found = true;
 		component.detail = std::to_string(options.memory_limit) + " " + options.cache_dir + " " +
 		                   std::to_string(options.kernel_timeout_seconds);
-		GpuComponent thread;
-		thread.name = "opening thread";
-		thread.found = true;
-		thread.detail = opened_when_idle ? "when idle" : "at once";
-		return {component, thread};
+		return {component};
 	}
 	bool UsesRoughEdges() override {
 		return FakeMachine::UsesRoughEdges();
@@ -509,7 +503,6 @@ public:
 
 private:
 	GpuOptions options;
-	const bool opened_when_idle = sched_getscheduler(0) == SCHED_IDLE;
 	std::atomic<bool> is_up {false};
 	std::mutex lock;
 	std::map<BuildKey, std::shared_ptr<GpuBuild>> builds;

@@ -307,12 +307,6 @@ def test_plans_ask_for_their_kernels(process, fake, precompile):
     assert (["indexing"] in results[4]) == (precompile != "off")
 
 
-@pytest.mark.parametrize("mode, how", [("auto", "when idle"), ("gpu", "at once")])
-def test_the_start_leaves_cores_to_queries_that_do_not_wait_for_it(process, fake, mode, how):
-    load, results = process("FROM vibe_ensure_warm(5)", "FROM vibe_gpu_info()", VIBESPATIAL_GPU_FOLDER=str(fake), VIBESPATIAL_EXECUTION_MODE=mode)
-    assert info(results[1], "opening thread")[4] == how
-
-
 def test_the_device_can_change_before_the_engine_is_open(process, tmp_path):
     load, results = process("SET vibe_gpu_device = 1", "SELECT current_setting('vibe_gpu_device')",
                             VIBESPATIAL_GPU_FOLDER=str(tmp_path))

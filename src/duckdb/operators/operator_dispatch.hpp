@@ -10,6 +10,7 @@
 #include "engine/dispatch/dispatch.hpp"
 #include "engine/dispatch/needs.hpp"
 #include "engine/dispatch/timeline.hpp"
+#include "engine/gpu/runtime/runtime.hpp"
 
 #include <chrono>
 
@@ -70,6 +71,9 @@ protected:
 	vibespatial::ExecutionMode mode;
 	double kernel_timeout;
 	vibespatial::QueryText query;
+
+private:
+	vibespatial::GpuRuntime::Work work;
 };
 
 } // namespace duckdb

@@ -346,7 +346,7 @@ void StartInBackground(ExecutionMode mode, Precompile precompile, const string &
 	if (mode == ExecutionMode::GPU) {
 		GpuRuntime::Get().StartInBackground(names, requested_by);
 	} else {
-		GpuRuntime::Get().StartWhenIdle(names, requested_by);
+		GpuRuntime::Get().StartWhenQuiet(names, requested_by);
 	}
 }
 

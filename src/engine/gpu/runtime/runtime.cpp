@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -116,7 +115,12 @@ void GpuRuntime::AfterFork() {
 }
 
 void GpuRuntime::InChild() {
-	if (phase == Phase::OPENING || phase == Phase::OPEN) {
+	at_work = 0; // whoever counted is not in this process
+	if (awaits_quiet) {
+		phase = Phase::NOT_STARTED;
+		awaits_quiet = false;
+		wishes.clear();
+	} else if (phase == Phase::OPENING || phase == Phase::OPEN) {
 		phase = Phase::FAILED;
 		failure = "this process was forked from one that had opened the GPU engine, which does not survive that";
 		engine.store(nullptr, std::memory_order_release);
@@ -161,15 +165,42 @@ GpuEngine *GpuRuntime::IfOpen() const {
 	return engine.load(std::memory_order_acquire);
 }
 
-//! The calling thread, and those that it starts, run on cores that nobody else uses: the first query of a process has all of them
-static void YieldCores() {
-	const sched_param any {};
-	sched_setscheduler(0, SCHED_IDLE, &any); // where that is not allowed, the query takes longer
+//! Since no operator is at work. A query that follows LOAD at once comes within it.
+static constexpr std::chrono::milliseconds QUIET(100);
+//! A query that is not done by then loses less by the start of the driver than it may gain by the device
+static constexpr std::chrono::milliseconds MOST_DELAY(1000);
+
+GpuRuntime::Work::Work() {
+	Get().at_work++;
+}
+
+GpuRuntime::Work::~Work() {
+	auto &runtime = Get();
+	runtime.last_work = std::chrono::steady_clock::now().time_since_epoch().count();
+	runtime.at_work--;
+}
+
+bool GpuRuntime::AwaitQuiet() {
+	using Clock = std::chrono::steady_clock;
+	constexpr std::chrono::milliseconds STEP(10);
+	const auto begin = Clock::now();
+	const auto is_quiet = [&] {
+		const Clock::time_point last {Clock::duration(last_work)};
+		return at_work <= 0 && Clock::now() >= std::max(begin, last) + QUIET;
+	};
+	std::unique_lock<std::mutex> guard(lock);
+	while (!exiting && !is_wanted && !is_quiet() && Clock::now() < begin + MOST_DELAY) {
+		changed.wait_for(guard, STEP);
+	}
+	awaits_quiet = false;
+	return !exiting;
 }
 
 void GpuRuntime::Start(std::unique_lock<std::mutex> &guard, Opening opening) {
 	static_cast<void>(guard); // held
 	phase = Phase::OPENING;
+	awaits_quiet = opening == Opening::WHEN_QUIET;
+	is_wanted = false;
 	if (!started) {
 		started = true;
 		std::atexit([] { Get().AtExit(); });
@@ -177,8 +208,11 @@ void GpuRuntime::Start(std::unique_lock<std::mutex> &guard, Opening opening) {
 	try {
 		std::thread([this, opening] {
 			try {
-				if (opening == Opening::WHEN_IDLE) {
-					YieldCores();
+				if (opening == Opening::WHEN_QUIET && !AwaitQuiet()) {
+					std::lock_guard<std::mutex> held(lock);
+					phase = Phase::NOT_STARTED;
+					changed.notify_all();
+					return;
 				}
 				Open();
 			} catch (...) {
@@ -200,8 +234,8 @@ void GpuRuntime::StartInBackground(const std::vector<std::string> &names, const 
 	Request(names, requested_by, urgent, Opening::AT_ONCE);
 }
 
-void GpuRuntime::StartWhenIdle(const std::vector<std::string> &names, const std::string &requested_by) {
-	Request(names, requested_by, false, Opening::WHEN_IDLE);
+void GpuRuntime::StartWhenQuiet(const std::vector<std::string> &names, const std::string &requested_by) {
+	Request(names, requested_by, false, Opening::WHEN_QUIET);
 }
 
 void GpuRuntime::RequestIfStarted(const std::vector<std::string> &names, const std::string &requested_by, bool urgent) {
@@ -222,7 +256,15 @@ void GpuRuntime::Request(const std::vector<std::string> &names, const std::strin
 	wishes.push_back(Wish {names, requested_by, urgent});
 	if (phase == Phase::NOT_STARTED) {
 		Start(guard, opening);
+	} else if (opening == Opening::AT_ONCE) {
+		Hurry(guard);
 	}
+}
+
+void GpuRuntime::Hurry(std::unique_lock<std::mutex> &guard) {
+	static_cast<void>(guard); // held
+	is_wanted = true;
+	changed.notify_all();
 }
 
 GpuEngine *GpuRuntime::Engine(double wait_seconds, std::string &why_not) {
@@ -234,6 +276,8 @@ GpuEngine *GpuRuntime::Engine(double wait_seconds, std::string &why_not) {
 	// What was missing may have been installed since
 	if (phase == Phase::NOT_STARTED || (phase == Phase::FAILED && !forked)) {
 		Start(guard, Opening::AT_ONCE);
+	} else if (wait_seconds > 0) {
+		Hurry(guard);
 	}
 	changed.wait_for(guard, std::chrono::duration<double>(std::max(0.0, wait_seconds)),
 	                 [&] { return phase != Phase::OPENING; });
@@ -376,7 +420,7 @@ void GpuRuntime::Quiesce(double timeout_seconds) {
 	{
 		std::unique_lock<std::mutex> guard(lock);
 		changed.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
-		                 [&] { return phase != Phase::OPENING; });
+		                 [&] { return phase != Phase::OPENING || awaits_quiet; });
 	}
 	if (auto opened = IfOpen()) {
 		opened->Quiesce(timeout_seconds);
@@ -389,6 +433,7 @@ void GpuRuntime::AtExit() {
 		return; // waited already
 	}
 	exiting = true;
+	changed.notify_all();
 	changed.wait_for(guard, EXIT_PATIENCE, [&] { return phase != Phase::OPENING; });
 }
 

@@ -30,8 +30,16 @@ public:
 	//! Opens the plug-in on a thread of its own and asks for these kernels once it is open (at once where it is already).
 	//! Returns without waiting. A failed opening is not tried again.
 	void StartInBackground(const std::vector<std::string> &names, const std::string &requested_by, bool urgent = false);
-	//! The same, on cores that nobody else uses: no query waits for the device
-	void StartWhenIdle(const std::vector<std::string> &names, const std::string &requested_by);
+	//! The same, after a moment without Work, or a second from now at the latest: a driver that starts holds up the memory of all threads
+	void StartWhenQuiet(const std::vector<std::string> &names, const std::string &requested_by);
+	//! An operator at work, from its first row to its last
+	class Work {
+	public:
+		Work();
+		~Work();
+		Work(const Work &) = delete;
+		Work &operator=(const Work &) = delete;
+	};
 	//! The same, but opens nothing: without effect where nobody has begun to
 	void RequestIfStarted(const std::vector<std::string> &names, const std::string &requested_by, bool urgent);
 	//! Opens it where nobody has yet, or nobody could, and waits for that; nothing after so long, with the reason
@@ -60,9 +68,13 @@ private:
 	GpuRuntime();
 
 	//! How the plug-in is opened where nobody has begun to
-	enum class Opening : uint8_t { NONE, AT_ONCE, WHEN_IDLE };
+	enum class Opening : uint8_t { NONE, AT_ONCE, WHEN_QUIET };
 	void Start(std::unique_lock<std::mutex> &guard, Opening opening);
 	void Request(const std::vector<std::string> &names, const std::string &requested_by, bool urgent, Opening opening);
+	//! False where the process ends before
+	bool AwaitQuiet();
+	//! Somebody waits for the engine
+	void Hurry(std::unique_lock<std::mutex> &guard);
 	void Open();
 	//! The engine, or nothing and the reason
 	GpuEngine *OpenPlugin(const GpuOptions &options, std::string &error);
@@ -90,6 +102,12 @@ private:
 	bool Publish(GpuEngine &opened, std::vector<Wish> &granted, GpuOptions &used, uint64_t &version, bool &is_new);
 	std::atomic<GpuEngine *> engine {nullptr};
 	bool started = false;
+	//! Phase OPENING: the plug-in has not been touched yet, and whether somebody waits for it
+	bool awaits_quiet = false;
+	bool is_wanted = false;
+	std::atomic<int> at_work {0};
+	//! Of steady_clock, when the last Work ended
+	std::atomic<int64_t> last_work {0};
 	bool forked = false;
 	bool exiting = false;
 	//! Held while an open engine is configured, so that the last options win
