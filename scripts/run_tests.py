@@ -5,7 +5,7 @@ usage: run_tests.py BUILD_FOLDER [--duckdb VERSION]... [check] [unit] [sql] [ver
 
 Checks, unit tests and fuzzers run once; the others run with each version of DuckDB, by default all of scripts/duckdb.versions.
 Two suites run at a time, since most tests keep one core busy: JOBS=1 runs them one after the other. What a suite prints appears when
-it has ended, or at once where only one suite runs.
+it has ended; until then it is in a file of BUILD_FOLDER/test/running.
 """
 import concurrent.futures
 import os
@@ -51,15 +51,12 @@ FUZZ = ["--runs", "500", "--seed", "1"]
 # Suites that run at a time
 LANES = min(2, int(os.environ.get("JOBS") or os.cpu_count() or 1))
 
-# Of a thread that runs a suite beside others: the lines that it prints
+# Of a thread that runs a suite beside others: the file that it prints to
 lane = threading.local()
 
 
 def say(line):
-    if getattr(lane, "lines", None) is None:
-        print(line, end="", flush=True)
-    else:
-        lane.lines.append(line)
+    print(line, end="", flush=True, file=getattr(lane, "file", None))
 
 
 def stream(command, **options):
@@ -201,15 +198,14 @@ def main():
         # The longest first
         runs.sort(key=lambda named: not named[0].startswith("python"))
         with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
-            results = list(lanes.map(lambda named: attempt(*named, beside_others=True), runs))
+            results = list(lanes.map(lambda named: beside_others(build / "test" / "running", *named), runs))
     passed, failed, skipped = (sum(counts[i] for _, counts in results) for i in range(3))
     print("--", *(line for line, _ in results), f"{passed} passed, {failed} failed, {skipped} skipped", sep="\n")
     return 1 if failed else 0
 
 
-def attempt(name, run, beside_others=False):
+def attempt(name, run):
     """Runs a suite: the line that sums it up, and its counts of passed, failed and skipped tests."""
-    lane.lines = [] if beside_others else None
     begin = time.monotonic()
     say(f"-- {name}\n")
     try:
@@ -221,9 +217,20 @@ def attempt(name, run, beside_others=False):
         # It ended badly without naming a failed test: a crash, or a suite that could not start.
         say(f"{name}: ended with status {status}\n")
         bad = 1
-    if beside_others:
-        print("".join(lane.lines), end="", flush=True)
     return f"{name}: {good} passed, {bad} failed, {left} skipped ({time.monotonic() - begin:.0f} s)", (good, bad, left)
+
+
+def beside_others(folder, name, run):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name.replace(', DuckDB', '').replace(' ', '-')}.log"
+    try:
+        with open(path, "w") as lane.file:
+            result = attempt(name, run)
+        print(path.read_text(), end="", flush=True)
+        return result
+    finally:
+        lane.file = None
+        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
