@@ -93,9 +93,9 @@ struct Host : JoinHost {
 	const size_t threads;
 };
 
-std::unique_ptr<JoinIndex> IndexOf(Rows &build) {
+std::unique_ptr<JoinIndex> IndexOf(Rows &build, const JoinCondition &condition = Touches()) {
 	Serial serial;
-	auto index = std::make_unique<JoinIndex>(Touches(), build.Get(), std::vector<double>(), 1, [] {});
+	auto index = std::make_unique<JoinIndex>(condition, build.Get(), std::vector<double>(), 1, [] {});
 	index->Build(serial);
 	return index;
 }
@@ -215,6 +215,24 @@ TEST_CASE("forecast: a row of many vertices is looked at last", "[join]") {
 	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, result));
 	// One step of the clock a row; the wave is among those that are dropped
 	CHECK(result.cpu_ms == Approx(64 * 0.001));
+}
+
+TEST_CASE("forecast: joins by distance count twice", "[join]") {
+	Rows build, rows;
+	build.AddText(Square(0, 1));
+	rows.AddText(Square(100, 1));
+	JoinCondition near;
+	near.any_of.push_back(JoinTerm {JoinTerm::DISTANCE, vibe::Predicate(), false});
+	near.limit_from = JoinLimit::CONSTANT;
+	near.limit = 1;
+	auto index = IndexOf(build, near);
+	CountingHost host;
+	ForecastInput input;
+	input.probe_rows = 10;
+	input.now_ms = host.Clock();
+	Forecast result;
+	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, result));
+	CHECK(result.cpu_ms == Approx(2 * 10 * 0.001));
 }
 
 TEST_CASE("forecast: a row of the build side is prepared once", "[join]") {

@@ -213,6 +213,9 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 	const double row_bytes = static_cast<double>(first_rows.bytes) / static_cast<double>(first_rows.count);
 	forecast.cpu_ms =
 	    WorkOfAll(times, sample, first_rows, index.RowCount(), rows) / static_cast<double>(host.Threads());
+	if (index.Condition().limit_from != JoinLimit::NONE) {
+		forecast.cpu_ms *= FORECAST_OF_DISTANCES;
+	}
 	forecast.gpu_from_ms =
 	    Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes), forecast.cpu_ms);
 	return true;
