@@ -27,7 +27,7 @@ def test_several_nodes():
     os.mkdir(f"{folder}/ray")
     environment = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": folder}
     try:
-        done = subprocess.run([sys.executable, __file__, str(RUNS)], env=environment, capture_output=True, text=True, timeout=120 + 60 * RUNS)
+        done = subprocess.run([sys.executable, __file__, str(RUNS)], env=environment, capture_output=True, text=True, timeout=300 + 60 * RUNS)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,6 +18,8 @@ import json, re, sys, duckdb
 extension, limit, folder, statement = sys.argv[1:]
 con = duckdb.connect(config={"allow_unsigned_extensions": "true"})
 con.execute(f"LOAD '{extension}'")
+# Standard output is the answer
+con.execute("SET enable_progress_bar = false")
 con.execute(f"SET temp_directory = '{folder}'")
 con.execute("SET threads = 2")
 con.execute(f"SET memory_limit = '{limit}'")

@@ -50,7 +50,7 @@ def process(extension, tmp_path):
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith("VIBESPATIAL_") and name != "FAKE_GPU"}
         command = [sys.executable, "-c", SCRIPT, str(extension), *statements]
-        result = subprocess.run(command, env={**clean, **temporary, **environment}, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, env={**clean, **temporary, **environment}, capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result.stderr
         load, *results = json.loads(result.stdout)
         return load, results

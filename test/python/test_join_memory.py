@@ -23,6 +23,8 @@ import json, re, sys, duckdb
 extension, limit, folder, threads, *statements = sys.argv[1:]
 con = duckdb.connect(config={"allow_unsigned_extensions": "true"})
 con.execute(f"LOAD '{extension}'")
+# Standard output is the answer
+con.execute("SET enable_progress_bar = false")
 con.execute(f"SET temp_directory = '{folder}'")
 con.execute(f"SET threads = {threads}")
 if limit:
