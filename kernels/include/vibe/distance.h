@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "vibe/lane.h"
 #include "vibe/shape.h"
 
 namespace vibe {
@@ -144,33 +145,6 @@ struct DistanceSearch {
 	}
 	VIBE_HD bool Points(const Vec2 &p, const Vec2 &q) {
 		return p == q ? Touch() : Found(METRIC::Length(p.x - q.x, p.y - q.y));
-	}
-};
-
-//! Which of several threads this is, that search together: each looks at some points, rings and edges. On a device they are the
-//! threads of a warp, which run in step and tell each other what they found; on the host each searches by itself.
-struct Lane {
-	u32 number;
-	u32 count;
-
-	//! Is it so for one of them? All of them ask.
-	VIBE_HD bool Any(bool value) const {
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-		if (count > 1) {
-			return __any_sync(0xffffffffu, value) != 0;
-		}
-#endif
-		return value;
-	}
-	//! The least value of all of them. All of them ask.
-	VIBE_HD double Least(double value) const {
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-		for (u32 by = count / 2; by > 0; by /= 2) {
-			const double other = __shfl_xor_sync(0xffffffffu, value, by);
-			value = other < value ? other : value;
-		}
-#endif
-		return value;
 	}
 };
 

@@ -41,7 +41,7 @@ enum PairOutput : u32 { OUTPUT_PAIRS, OUTPUT_COUNTS, OUTPUT_FOUND };
 //! The dimension of a shape of which only the box is known: a pair that needs more of it stays open
 constexpr int DIMENSION_UNKNOWN = 3;
 
-//! Has a pair more vertices than one thread should walk? Of shapes that are known and not EMPTY.
+//! Has a pair more vertices than one thread should measure? Of shapes that are known and not EMPTY.
 VIBE_HD bool AreLarge(const ShapeView &a, const ShapeView &b, u32 max_vertices) {
 	return (u64)a.vertex_count + b.vertex_count > max_vertices && a.dimension >= 0 && b.dimension >= 0 &&
 	       a.dimension != DIMENSION_UNKNOWN && b.dimension != DIMENSION_UNKNOWN;
@@ -101,6 +101,14 @@ struct WideRows {
 	u32 *rows;
 	u64 *count;
 	u32 max_visits;
+};
+
+//! Pairs of a list that take one thread too long, by number: many threads relate them together. `list` is null where all that one thread
+//! leaves is open.
+struct LongPairs {
+	u32 *list;
+	u64 *count;
+	u64 *taken;
 };
 
 //! Rows left[i] and right[i] are a pair, results[i] what is known of it (PairResult; null where nothing is asked).

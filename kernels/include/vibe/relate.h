@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "vibe/lane.h"
 #include "vibe/shape.h"
 #include "vibe/sort.h"
 
@@ -72,11 +73,14 @@ struct NearEdge {
 	u32 edge;
 };
 
-//! Memory of one computation. ARRAY<T> is a growable array: Push, Size, operator[], Clear, Resize.
+//! Memory of one computation. ARRAY<T> is a growable array: Push, Size, operator[], Clear, Resize; IsFull() where nothing more can be
+//! pushed, Overflowed() where something was. The first three belong to all lanes, of which each may push: all of them call
+//! Restart(lane) to clear such an array, and Settle(lane) when they have pushed.
 template <template <class> class ARRAY>
 struct RelateWork {
 	ARRAY<EdgeContact> contacts; // first shape's edge, second shape's edge
 	ARRAY<EdgeContact> walk;     // contacts of the walked shape, by edge
+	ARRAY<u32> tally;            // where there are several lanes: contacts of each edge
 	ARRAY<WalkEvent> events;
 	ARRAY<WalkCrossing> crossings;
 	ARRAY<u32> active;
@@ -88,9 +92,13 @@ struct RelateWork {
 
 namespace relate_detail {
 
+//! No two contacts of a walk are alike
 struct ByEdge {
 	VIBE_HD bool operator()(const EdgeContact &a, const EdgeContact &b) const {
-		return a.edge < b.edge;
+		if (a.edge != b.edge) {
+			return a.edge < b.edge;
+		}
+		return a.shape != b.shape ? a.shape < b.shape : a.other < b.other;
 	}
 };
 
@@ -138,23 +146,39 @@ VIBE_HD int Compare(const ShapeRing &a, const ShapeRing &b) {
 	return elements != 0 ? elements : Compare(2u * a.is_area + a.interior_left, 2u * b.is_area + b.interior_left);
 }
 
+//! The first of `count` items for which differs(i); `count` where there is none
+template <class DIFFERS>
+VIBE_HD u32 FirstDifference(const Lane &lane, u32 count, const DIFFERS &differs) {
+	for (u32 base = 0; base < count; base += lane.count) {
+		const u32 i = base + lane.number;
+		const u32 first = lane.First(i < count && differs(i));
+		if (first < lane.count) {
+			return base + first;
+		}
+	}
+	return count;
+}
+
 //! A total order of shapes: by the size of their boxes, then by the first thing that differs. 0: nothing does.
-VIBE_HD_NOINLINE int CompareShapes(const ShapeView &a, const ShapeView &b) {
+VIBE_HD_NOINLINE int CompareShapes(const ShapeView &a, const ShapeView &b, const Lane &lane) {
 	const double size_a = (a.box.max_x - a.box.min_x) + (a.box.max_y - a.box.min_y);
 	const double size_b = (b.box.max_x - b.box.min_x) + (b.box.max_y - b.box.min_y);
 	int order = size_a < size_b ? -1 : size_a > size_b ? 1 : Compare(a.vertex_count, b.vertex_count);
 	order = order != 0 ? order : Compare(a.point_count, b.point_count);
 	order = order != 0 ? order : Compare(a.ring_count, b.ring_count);
-	for (u32 i = 0; order == 0 && i < a.vertex_count; i++) {
-		order = Compare(a.Vertex(i), b.Vertex(i));
+	if (order != 0) {
+		return order;
 	}
-	for (u32 i = 0; order == 0 && i < a.point_count; i++) {
-		order = Compare(a.points[i], b.points[i]);
+	u32 i = FirstDifference(lane, a.vertex_count, [&](u32 k) { return Compare(a.Vertex(k), b.Vertex(k)) != 0; });
+	if (i < a.vertex_count) {
+		return Compare(a.Vertex(i), b.Vertex(i));
 	}
-	for (u32 i = 0; order == 0 && i < a.ring_count; i++) {
-		order = Compare(a.rings[i], b.rings[i]);
+	i = FirstDifference(lane, a.point_count, [&](u32 k) { return Compare(a.points[k], b.points[k]) != 0; });
+	if (i < a.point_count) {
+		return Compare(a.points[i], b.points[i]);
 	}
-	return order;
+	i = FirstDifference(lane, a.ring_count, [&](u32 k) { return Compare(a.rings[k], b.rings[k]) != 0; });
+	return i < a.ring_count ? Compare(a.rings[i], b.rings[i]) : 0;
 }
 
 } // namespace relate_detail
@@ -162,21 +186,36 @@ VIBE_HD_NOINLINE int CompareShapes(const ShapeView &a, const ShapeView &b) {
 template <template <class> class ARRAY>
 class Relater {
 public:
-	VIBE_HD Relater(const ShapeView &a, const ShapeView &b, const Target &target, RelateWork<ARRAY> &work)
-	    : shape {&a, &b}, target(target), work(work), matrix(Cell(LOC_EXTERIOR, LOC_EXTERIOR, 2)) {
+	//! No end of the work
+	static constexpr u32 ANY_STEPS = ~0u;
+
+	//! Several lanes call everything together, each with arrays of its own but for those that RelateWork names. Each gives up after so
+	//! many steps: a step is some microseconds of a device's thread.
+	VIBE_HD Relater(const ShapeView &a, const ShapeView &b, const Target &target, RelateWork<ARRAY> &work,
+	                const Lane &lane = Lane {0, 1}, u32 max_steps = ANY_STEPS)
+	    : shape {&a, &b}, target(target), work(work), matrix(Cell(LOC_EXTERIOR, LOC_EXTERIOR, 2)), lane(lane),
+	      steps(max_steps) {
 	}
 
 	//! The matrix, or as much of it as decides the target
 	VIBE_HD Matrix Run() {
+		if (MayBeTheSame() && !Spend(shape[0]->vertex_count / (SAME_PER_STEP * lane.count))) {
+			return matrix;
+		}
 		// Where rings of an invalid polygon cross, what is found depends on the shape that is walked first, so that must not
 		// be the caller's choice. The one with the larger box comes first: contacts are found by those of its edges that meet
 		// the box of the other one.
-		if (relate_detail::CompareShapes(*shape[0], *shape[1]) >= 0) {
+		if (relate_detail::CompareShapes(*shape[0], *shape[1], lane) >= 0) {
 			return RunInOrder();
 		}
 		Swap(shape[0], shape[1]);
 		target = target.Exchanged();
 		return Transpose(RunInOrder());
+	}
+
+	//! What Run() returned is not the matrix: the steps or the memory did not suffice
+	VIBE_HD bool GaveUp() const {
+		return gave_up;
 	}
 
 	//! Where a point lies in a shape: areas, lines, points, in this order
@@ -199,11 +238,25 @@ public:
 	}
 
 private:
+	//! Steps of a search for contacts, which takes so many edges a step more, and of a point that is located. One contact that is walked is
+	//! the least.
+	static constexpr u32 SEARCH_STEPS = 1, EDGES_PER_STEP = 4, LOCATE_STEPS = 2;
+	//! Edges of which one of several lanes finds the contacts at a time
+	static constexpr u32 TURN = 4, TURNS = ShapeView::FANOUT / TURN;
+	//! Vertices that are compared in a step
+	static constexpr u32 SAME_PER_STEP = 64;
+	//! Contacts of shapes that are not mixed are walked in sections of so many, each by one lane
+	static constexpr u32 SECTION = 8;
+
 	const ShapeView *shape[2];
 	Target target;
 	RelateWork<ARRAY> &work;
 	Matrix matrix;
-	bool areas; // both shapes are areas whose members do not overlap
+	const Lane lane;
+	u32 steps;
+	bool gave_up = false;
+	bool in_order; // contacts were found by the first shape's edges and then by the second's
+	bool areas;    // both shapes are areas whose members do not overlap
 
 	// The edge being walked: of shape `own`, ring `ring`
 	int own;
@@ -212,6 +265,22 @@ private:
 	Vec2 p, q;
 	u32 count_left[2], count_right[2]; // elements of each shape left and right of the piece
 	u32 line_overlaps;                 // lines of the other shape that run along the piece
+
+	//! False when that was too much
+	VIBE_HD bool Spend(u32 count) {
+		gave_up = gave_up || steps < count || work.contacts.Overflowed() || work.walk.Overflowed();
+		if (!gave_up && steps != ANY_STEPS) {
+			steps -= count;
+		}
+		return !gave_up;
+	}
+
+	//! What all lanes have found by now; true when that is enough
+	VIBE_HD bool Agree() {
+		matrix = lane.Union(matrix);
+		gave_up = lane.Any(gave_up);
+		return gave_up || target.Decided(matrix);
+	}
 
 	VIBE_HD_NOINLINE Matrix RunInOrder() {
 		BeyondBox(0);
@@ -280,15 +349,24 @@ private:
 	// Contacts
 	//===------------------------------------------------------------------===//
 	//! The edges of t that meet a box
+	template <class FINDER>
 	struct NearGatherer {
+		FINDER &finder;
 		const ShapeView &t;
 		Box box;
 		ARRAY<NearEdge> &near;
 		VIBE_HD bool operator()(u32 i) {
 			Box edge_box = EdgeBox(t.Vertex(i), t.Vertex(i + 1));
-			if (edge_box.Intersects(box)) {
-				near.Push(NearEdge {edge_box, i});
+			if (!edge_box.Intersects(box)) {
+				return false;
 			}
+			if (near.IsFull()) {
+				finder.r.in_order = false;
+				if (finder.MeetNear()) {
+					return true;
+				}
+			}
+			near.Push(NearEdge {edge_box, i});
 			return false;
 		}
 	};
@@ -330,10 +408,25 @@ private:
 
 		//! The edges gathered so far
 		VIBE_HD_NOINLINE bool Finish() {
+			if (!r.Spend(SEARCH_STEPS + count / EDGES_PER_STEP)) {
+				return true;
+			}
 			r.work.near.Clear();
-			NearGatherer gatherer {t, all, r.work.near};
-			VisitEdges(t, 0, t_end, TestBox {all}, gatherer);
+			NearGatherer<ContactFinder> gatherer {*this, t, all, r.work.near};
+			if (VisitEdges(t, 0, t_end, TestBox {all}, gatherer) || MeetNear()) {
+				return true;
+			}
+			count = 0;
+			all = Box::Empty();
+			return false;
+		}
+
+		//! The edges gathered so far and those near them
+		VIBE_HD_NOINLINE bool MeetNear() {
 			u32 near_count = r.work.near.Size();
+			if (!r.Spend(near_count / ShapeView::FANOUT)) {
+				return true;
+			}
 			for (u32 k = 0; k < count && near_count > 0; k++) {
 				Vec2 p = s.Vertex(run[k]), q = s.Vertex(run[k] + 1);
 				Box box = EdgeBox(p, q);
@@ -344,8 +437,7 @@ private:
 					}
 				}
 			}
-			count = 0;
-			all = Box::Empty();
+			r.work.near.Clear();
 			return false;
 		}
 
@@ -387,24 +479,24 @@ private:
 		return target.Decided(matrix);
 	}
 
+	VIBE_HD bool MayBeTheSame() const {
+		return shape[0]->vertex_count == shape[1]->vertex_count && shape[0]->box.Covers(shape[1]->box) &&
+		       shape[1]->box.Covers(shape[0]->box);
+	}
+
 	//! Vertex by vertex, as a geometry of a join with itself is
 	VIBE_HD_NOINLINE bool AreTheSame() const {
+		using relate_detail::FirstDifference;
 		const ShapeView &s = *shape[0];
 		const ShapeView &t = *shape[1];
 		if (s.vertex_count != t.vertex_count || s.ring_count != t.ring_count) {
 			return false;
 		}
-		for (u32 i = 0; i < s.vertex_count; i++) {
-			if (s.Vertex(i) != t.Vertex(i)) {
-				return false;
-			}
-		}
-		for (u32 i = 0; i < s.ring_count; i++) {
-			if (s.rings[i].begin != t.rings[i].begin || s.rings[i].interior_left != t.rings[i].interior_left) {
-				return false;
-			}
-		}
-		return true;
+		return FirstDifference(lane, s.vertex_count, [&](u32 i) { return s.Vertex(i) != t.Vertex(i); }) ==
+		           s.vertex_count &&
+		       FirstDifference(lane, s.ring_count, [&](u32 i) {
+			       return s.rings[i].begin != t.rings[i].begin || s.rings[i].interior_left != t.rings[i].interior_left;
+		       }) == s.ring_count;
 	}
 
 	//! What a contact of two boundaries says by itself; true when it decides the target. `same_way`: overlapping edges run in
@@ -439,7 +531,8 @@ private:
 
 	//! Returns true when the contacts found decide the target
 	VIBE_HD_NOINLINE bool FindContacts() {
-		work.contacts.Clear();
+		work.contacts.Restart(lane);
+		in_order = lane.count == 1;
 		if (!shape[0]->box.Intersects(shape[1]->box)) {
 			return false;
 		}
@@ -449,13 +542,49 @@ private:
 		bool lines = IsLinesOnly(s) && IsLinesOnly(t);
 		ContactFinder finder {*this, s,  t, t.vertex_count, 1, &work.contacts, one_decides, false, areas,
 		                      lines, {}, 0, Box::Empty()};
-		if (!VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, finder) && !finder.Finish()) {
-			return false;
+		if (lane.count > 1) {
+			FindInTurns(finder);
+		} else if (VisitEdges(s, 0, s.vertex_count, TestBox {t.box}, finder) || finder.Finish()) {
+			if (one_decides && !gave_up) {
+				matrix |= target.true_any;
+			}
+			return true;
 		}
-		if (one_decides) {
-			matrix |= target.true_any;
+		work.contacts.Settle(lane);
+		return Agree();
+	}
+
+	//! As one lane finds them, but each takes some edges in turn
+	VIBE_HD_NOINLINE void FindInTurns(ContactFinder &finder) {
+		const ShapeView &s = finder.s;
+		const u32 runs = (s.vertex_count + ShapeView::FANOUT - 1) / ShapeView::FANOUT;
+		const auto meets = [&](u32 run) { return s.level_count == 0 || s.boxes[run].Intersects(finder.t.box); };
+		// Are they too many?
+		u32 meeting = 0, all;
+		for (u32 run = lane.number; run < runs; run += lane.count) {
+			meeting += meets(run);
 		}
-		return true;
+		lane.Before(meeting, all);
+		gave_up = gave_up || (u64)all * TURNS / lane.count * (SEARCH_STEPS + TURN / EDGES_PER_STEP) > steps;
+		bool done = false;
+		for (u32 turn = lane.number; lane.Any(turn < TURNS * runs && !gave_up); turn += lane.count) {
+			while (turn < TURNS * runs && !meets(turn / TURNS)) {
+				turn += lane.count;
+			}
+			const u64 begin = (u64)turn * TURN;
+			for (u64 i = begin; i < begin + TURN && i < s.vertex_count; i++) {
+				if (s.IsEdge((u32)i)) {
+					finder((u32)i);
+				}
+			}
+			done = finder.count > 0 && finder.Finish();
+			if (done && finder.stop_at_first && !gave_up) {
+				matrix |= target.true_any;
+			}
+			if (Agree()) {
+				return;
+			}
+		}
 	}
 
 	//! Contacts inside a shape with overlapping members matter where a member's boundary meets another member; within one
@@ -483,7 +612,12 @@ private:
 		return c;
 	}
 
+	//! The contacts of a shape, in order
 	VIBE_HD_NOINLINE void CollectWalk(int number) {
+		if (lane.count > 1) {
+			CollectTogether(number);
+			return;
+		}
 		work.walk.Clear();
 		for (u32 i = 0; i < work.contacts.Size(); i++) {
 			work.walk.Push(ContactOf(number, i));
@@ -495,13 +629,73 @@ private:
 			VisitEdges(s, 0, s.vertex_count, TestBox {s.box}, finder);
 			finder.Finish();
 		}
+		if (number == 0 && in_order && !s.mixed) {
+			return;
+		}
+		const relate_detail::ByEdge before;
 		bool sorted = true;
 		for (u32 i = 1; i < work.walk.Size() && sorted; i++) {
-			sorted = work.walk[i - 1].edge <= work.walk[i].edge;
+			sorted = !before(work.walk[i], work.walk[i - 1]);
 		}
-		if (!sorted) {
-			Sort(work.walk, 0, work.walk.Size(), relate_detail::ByEdge());
+		if (!sorted && Spend(work.walk.Size() / 2)) {
+			Sort(work.walk, 0, work.walk.Size(), before);
 		}
+	}
+
+	//! As one lane does, but sorted by counting the contacts of each edge, or of neighbours where there is no room for each. The
+	//! shape is not mixed.
+	VIBE_HD_NOINLINE void CollectTogether(int number) {
+		const u32 size = work.contacts.Size();
+		double least = Infinity(), greatest = -1;
+		for (u32 i = lane.number; i < size; i += lane.count) {
+			const u32 e = ContactOf(number, i).edge;
+			least = Min(least, (double)e);
+			greatest = Max(greatest, (double)e);
+		}
+		least = lane.Least(least);
+		greatest = -lane.Least(-greatest);
+		work.walk.Restart(lane);
+		work.walk.Resize(size);
+		if (size == 0) {
+			return;
+		}
+		const u32 first = (u32)least, range = (u32)greatest - first;
+		u32 shift = 0;
+		while ((range >> shift) >= work.tally.Capacity()) {
+			shift++;
+		}
+		const u32 groups = (range >> shift) + 1;
+		work.tally.Resize(groups);
+		for (u32 g = lane.number; g < groups; g += lane.count) {
+			work.tally[g] = 0;
+		}
+		lane.Sync();
+		for (u32 i = lane.number; i < size; i += lane.count) {
+			Lane::Add(&work.tally[(ContactOf(number, i).edge - first) >> shift], 1);
+		}
+		lane.Sync();
+		u32 before = 0;
+		for (u32 base = 0; base < groups; base += lane.count) {
+			const u32 g = base + lane.number;
+			u32 total;
+			const u32 begin = before + lane.Before(g < groups ? work.tally[g] : 0, total);
+			if (g < groups) {
+				work.tally[g] = begin;
+			}
+			before += total;
+		}
+		lane.Sync();
+		for (u32 i = lane.number; i < size; i += lane.count) {
+			const EdgeContact c = ContactOf(number, i);
+			work.walk[Lane::Add(&work.tally[(c.edge - first) >> shift], 1)] = c;
+		}
+		lane.Sync();
+		// Each group now ends where its number says
+		for (u32 g = lane.number; g < groups; g += lane.count) {
+			const u32 begin = g == 0 ? 0 : work.tally[g - 1];
+			Sort(work.walk, begin, work.tally[g], relate_detail::ByEdge());
+		}
+		lane.Sync();
 	}
 
 	//===------------------------------------------------------------------===//
@@ -525,8 +719,11 @@ private:
 		using namespace relate_detail;
 		count_left[number] = 0;
 		count_right[number] = 0;
-		work.flags[number].Resize(shape[number]->element_count);
-		for (u32 k = 0; k < shape[number]->element_count; k++) {
+		const u32 elements = shape[number]->element_count;
+		if (work.flags[number].Size() != elements) {
+			work.flags[number].Resize(elements);
+		}
+		for (u32 k = 0; k < elements; k++) {
 			work.flags[number][k] = UNKNOWN;
 		}
 	}
@@ -547,6 +744,7 @@ private:
 				if ((work.flags[number][k] & UNKNOWN) == 0) {
 					continue;
 				}
+				Spend(LOCATE_STEPS);
 				Location location = LocateInElement(*shape[number], k, v);
 				// On a boundary it would be a contact, and those are settled around the node
 				SetFlags(number, k, location == LOC_INTERIOR ? (u8)(IN_LEFT | IN_RIGHT) : (u8)0);
@@ -1029,50 +1227,109 @@ private:
 
 	//! All edges of a shape; true when the target is decided
 	VIBE_HD_NOINLINE bool Walk(int number) {
-		using namespace relate_detail;
 		own = number;
-		const ShapeView &s = *shape[number];
 		CollectWalk(number);
-		u32 next = 0;
-		for (u32 r = 0; r < s.ring_count; r++) {
-			ring = &s.rings[r];
-			line_overlaps = 0;
-			ResetFlags(0);
-			ResetFlags(1);
-			if (ring->is_area) {
-				SetFlags(own, ring->element, ring->interior_left ? IN_LEFT : IN_RIGHT);
+		if (Agree()) {
+			return true;
+		}
+		// Beside lines and points alone, nothing has to be found out where a section begins
+		const bool is_whole = OrderMatters() || (lane.count == 1 && shape[1 - own]->element_count == 0);
+		const u32 size = work.walk.Size(), section = is_whole ? size : SECTION;
+		for (u64 base = 0; base < size; base += (u64)lane.count * section) {
+			const u64 begin = base + (u64)lane.number * section;
+			if (begin < size) {
+				WalkSection((u32)begin, begin + section < size ? (u32)(begin + section) : size);
 			}
-			bool walked = false;
-			u32 first = next;
-			while (next < work.walk.Size() && work.walk[next].edge < ring->end) {
-				u32 begin = next;
-				edge = work.walk[begin].edge;
-				while (next < work.walk.Size() && work.walk[next].edge == edge) {
-					next++;
-				}
-				if (!walked && !ring->is_area && StartOfLine(first)) {
-					return true;
-				}
-				walked = true;
-				if (WalkEdge(begin, next)) {
-					return true;
-				}
-			}
-			line_overlaps = 0;
-			if (!walked) {
-				LocateUnknown(s.Vertex(ring->begin));
-				if (Piece() || (!ring->is_area && (FreeEnd(ring->begin) || FreeEnd(ring->end - 1)))) {
-					return true;
-				}
-			} else if (!ring->is_area && work.walk[next - 1].edge + 2 < ring->end && FreeEnd(ring->end - 1)) {
+			if (Agree()) {
 				return true;
-			} else if (!ring->is_area && work.walk[next - 1].edge + 2 == ring->end && LastEndIsFree(first, next)) {
-				if (FreeEnd(ring->end - 1)) {
-					return true;
-				}
+			}
+		}
+		const ShapeView &s = *shape[number];
+		for (u32 base = 0; base < s.ring_count; base += lane.count) {
+			const u32 r = base + lane.number;
+			if (r < s.ring_count && !HasContact(s.rings[r])) {
+				WalkFree(r);
+			}
+			if (Agree()) {
+				return true;
 			}
 		}
 		return false;
+	}
+
+	VIBE_HD void BeginRing(u32 r) {
+		using namespace relate_detail;
+		ring = &shape[own]->rings[r];
+		line_overlaps = 0;
+		ResetFlags(0);
+		ResetFlags(1);
+		if (ring->is_area) {
+			SetFlags(own, ring->element, ring->interior_left ? IN_LEFT : IN_RIGHT);
+		}
+	}
+
+	//! The edges whose first contacts are among work.walk[begin, end). What lies around the first of them is found anew. (So both engines
+	//! make the same of invalid rings, whatever the number of lanes.) True when nothing else matters.
+	VIBE_HD_NOINLINE bool WalkSection(u32 begin, u32 end) {
+		const u32 size = work.walk.Size();
+		u32 next = begin;
+		while (next > 0 && next < end && work.walk[next].edge == work.walk[next - 1].edge) {
+			next++;
+		}
+		bool begun = false;
+		while (next < end) {
+			const u32 first = next;
+			edge = work.walk[first].edge;
+			while (next < size && work.walk[next].edge == edge) {
+				next++;
+			}
+			if (!Spend(next - first)) {
+				return true;
+			}
+			if (!begun || edge >= ring->end) {
+				begun = true;
+				BeginRing(shape[own]->vertex_ring[edge]);
+				const bool is_first = first == 0 || work.walk[first - 1].edge < ring->begin;
+				if (!ring->is_area && is_first && StartOfLine(first)) {
+					return true;
+				}
+			}
+			if (WalkEdge(first, next)) {
+				return true;
+			}
+			const bool is_last = next == size || work.walk[next].edge >= ring->end;
+			line_overlaps = is_last ? 0 : line_overlaps;
+			if (!ring->is_area && is_last && (edge + 2 < ring->end || LastEndIsFree(first, next)) &&
+			    FreeEnd(ring->end - 1)) {
+				return true;
+			}
+		}
+		return false;
+	}
+
+	VIBE_HD bool HasContact(const ShapeRing &r) const {
+		u32 lo = 0, hi = work.walk.Size();
+		while (lo < hi) {
+			const u32 mid = lo + (hi - lo) / 2;
+			if (work.walk[mid].edge < r.begin) {
+				lo = mid + 1;
+			} else {
+				hi = mid;
+			}
+		}
+		return lo < work.walk.Size() && work.walk[lo].edge < r.end;
+	}
+
+	//! A ring without contacts
+	VIBE_HD_NOINLINE void WalkFree(u32 r) {
+		if (!Spend(1)) {
+			return;
+		}
+		BeginRing(r);
+		LocateUnknown(shape[own]->Vertex(ring->begin));
+		if (!Piece() && !ring->is_area && !FreeEnd(ring->begin)) {
+			FreeEnd(ring->end - 1);
+		}
 	}
 
 	//! One edge of a shape of a single ring, when the other has been walked: nowhere do the two interiors meet beside the
@@ -1086,15 +1343,38 @@ private:
 		ResetFlags(0);
 		ResetFlags(1);
 		SetFlags(own, ring->element, ring->interior_left ? IN_LEFT : IN_RIGHT);
-		edge = number == 0 ? work.contacts[0].edge : work.contacts[0].other;
-		work.walk.Clear();
-		for (u32 i = 0; i < work.contacts.Size(); i++) {
+		edge = FirstContact(number);
+		work.walk.Restart(lane);
+		for (u32 i = lane.number; i < work.contacts.Size(); i += lane.count) {
 			EdgeContact c = ContactOf(number, i);
 			if (c.edge == edge) {
 				work.walk.Push(c);
 			}
 		}
-		return WalkEdge(0, work.walk.Size());
+		work.walk.Settle(lane);
+		if (lane.number == 0) {
+			Sort(work.walk, 0, work.walk.Size(), ByEdge());
+			WalkEdge(0, work.walk.Size());
+		}
+		return Agree();
+	}
+
+	//! The edge of a shape at the first contact, in the order of the first shape's edges and then of the second's
+	VIBE_HD u32 FirstContact(int number) const {
+		if (in_order) {
+			return number == 0 ? work.contacts[0].edge : work.contacts[0].other;
+		}
+		double first[2] = {Infinity(), Infinity()};
+		for (int k = 0; k < 2; k++) {
+			for (u32 i = lane.number; i < work.contacts.Size(); i += lane.count) {
+				const EdgeContact &c = work.contacts[i];
+				if (k == 0 || c.edge == first[0]) {
+					first[k] = Min(first[k], (double)(k == 0 ? c.edge : c.other));
+				}
+			}
+			first[k] = lane.Least(first[k]);
+		}
+		return (u32)first[number];
 	}
 
 	//! The start of a line, where no contact is
@@ -1139,11 +1419,14 @@ private:
 	VIBE_HD_NOINLINE bool Points(int number) {
 		own = number;
 		const ShapeView &s = *shape[number];
-		for (u32 i = 0; i < s.point_count; i++) {
-			Vec2 v = s.points[i];
-			Location here = s.mixed ? Locate(s, v) : LOC_INTERIOR;
-			Found(here, Locate(*shape[1 - number], v), 0);
-			if (target.Decided(matrix)) {
+		for (u32 base = 0; base < s.point_count; base += lane.count) {
+			const u32 i = base + lane.number;
+			if (i < s.point_count && Spend(LOCATE_STEPS)) {
+				Vec2 v = s.points[i];
+				Location here = s.mixed ? Locate(s, v) : LOC_INTERIOR;
+				Found(here, Locate(*shape[1 - number], v), 0);
+			}
+			if (Agree()) {
 				return true;
 			}
 		}

@@ -37,6 +37,20 @@ public:
 		PollAfter(n);
 		items.resize(n);
 	}
+	uint32_t Capacity() const {
+		return UINT32_MAX;
+	}
+	bool IsFull() const {
+		return false;
+	}
+	bool Overflowed() const {
+		return false;
+	}
+	void Restart(const vibe::Lane &) {
+		Clear();
+	}
+	void Settle(const vibe::Lane &) {
+	}
 
 private:
 	//! Edges near a run of others, the contacts of a node, the flags of elements: every long loop of the core begins with one of them

@@ -2,6 +2,7 @@
 // predicate is asked about.
 #include "constructive_rows.hpp"
 #include "device_engine.hpp"
+#include "many_vertices.hpp"
 #include "wkb_bytes.hpp"
 
 #include "engine/join/probe.hpp"
@@ -640,6 +641,55 @@ TEST_CASE("device: functions of two geometries are the CPU's", "[device]") {
 		WARN("rows: " << holding << " hold, " << open << " left open");
 		REQUIRE(holding > 0);
 	}
+}
+
+TEST_CASE("device: relations of shapes of many vertices are the CPU's", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SCALAR_PAIRS), 120).empty());
+	const unsigned seeds = WantedPairs() < 10000 ? 1 : 24;
+	RelateScratch scratch;
+	size_t open = 0, holding = 0, pairs = 0;
+	for (unsigned seed = 1; seed <= seeds; seed++) {
+		const ManyVertices shapes(seed);
+		ScalarSide left, right;
+		std::vector<std::pair<const vibe::ShapeView *, const vibe::ShapeView *>> rows;
+		for (auto &a : shapes.views) {
+			for (auto &b : shapes.views) {
+				left.AddShape(a);
+				right.AddShape(b);
+				rows.emplace_back(&a, &b);
+			}
+		}
+		for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
+			const auto predicate = static_cast<vibe::Predicate>(k);
+			auto batch = engine->NewScalarBatch(ScalarTask {ScalarTask::RELATE, predicate});
+			ScalarInput input;
+			input.count = rows.size();
+			input.left = &left;
+			input.right = &right;
+			batch->Begin(input);
+			const auto *results = batch->Finish().results;
+			size_t wrong = 0;
+			for (size_t i = 0; i < rows.size(); i++) {
+				if (results[i] == vibe::PAIR_OPEN) {
+					open++;
+					continue;
+				}
+				const bool expected = Evaluate(predicate, *rows[i].first, *rows[i].second, scratch);
+				wrong += results[i] != (expected ? vibe::PAIR_TRUE : vibe::PAIR_FALSE);
+				holding += expected;
+			}
+			INFO(NAMES[k] << ", seed " << seed);
+			REQUIRE(wrong == 0);
+			pairs += rows.size();
+		}
+	}
+	WARN(pairs << " pairs, " << holding << " hold, " << open << " left open");
+	REQUIRE(holding > pairs / 20);
+	REQUIRE(open < pairs / 20);
 }
 
 TEST_CASE("device: functions of one geometry are the CPU's, bit by bit", "[device]") {

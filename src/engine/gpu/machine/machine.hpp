@@ -25,10 +25,15 @@ struct MachineLimits {
 	//! Launches consist of whole blocks of threads
 	uint64_t block = 256;
 	//! relate_pairs: one of how many parts of the threads that the device runs at once, since the tiles of other threads run beside it
-	//! and each needs memory; memory of a thread, and vertices of a pair that one thread may walk
+	//! and each needs memory; memory of a thread that takes a pair alone, and of one of a warp; steps of such threads before they leave a
+	//! pair
 	uint64_t relate_part = 4;
 	uint64_t relate_slab = 64 << 10;
-	uint32_t relate_vertices = 1024;
+	uint64_t relate_warp_slab = 16 << 10;
+	uint32_t relate_steps = 16;
+	uint32_t relate_warp_steps = 256;
+	//! Points of a MULTIPOINT that one thread may locate
+	uint32_t relate_points = 1024;
 	//! Distances, and ST_Intersects by them: vertices of a pair that one thread may walk. A warp takes larger ones.
 	uint32_t measure_vertices = 256;
 	//! Pairs that a tile has room for at first

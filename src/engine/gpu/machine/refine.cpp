@@ -5,10 +5,11 @@
 namespace vibespatial {
 
 using vibe::LimitView;
+using vibe::LongPairs;
 using vibe::PairList;
 
-//! The limit where no pair can have so many vertices
-static constexpr uint32_t ANY_VERTICES = ~uint32_t(0);
+//! The limit where no pair can have so many vertices, or take so many steps
+static constexpr uint32_t ANY_VERTICES = ~uint32_t(0), ANY_STEPS = ~uint32_t(0);
 
 static constexpr const char *RELATE_UNIT = "polygon_predicates", *RELATE_ENTRY = "relate_pairs";
 
@@ -42,7 +43,6 @@ void RefinePairs(Machine &machine, const PairSides &sides, const JoinTerm &term,
 	const auto &left = sides.left, &right = sides.right;
 	const auto predicate = static_cast<uint32_t>(term.predicate);
 	const uint64_t most = pairs.capacity;
-	const uint32_t max_vertices = machine.limits.relate_vertices;
 	const bool shapes_only = !left.points && !right.points;
 	const bool large = shapes_only && sides.has_large;
 	const uint32_t measure_vertices = large ? machine.limits.measure_vertices : ANY_VERTICES;
@@ -71,14 +71,28 @@ void RefinePairs(Machine &machine, const PairSides &sides, const JoinTerm &term,
 		}
 		if (sides.has_points) {
 			machine.LaunchLooping("multipoint_binary_relations", "multipoint_relations", most, left, right, pairs,
-			                      predicate, max_vertices);
+			                      predicate, machine.limits.relate_points);
 		}
-		const uint64_t walkers = RelateThreads(machine, pairs.capacity);
-		const vibe::u64 slab = machine.limits.relate_slab;
-		auto *arena = machine.Temporary<vibe::u8>("relate arena", walkers * slab);
-		machine.Launch(RELATE_UNIT, RELATE_ENTRY, walkers, left, right, pairs, predicate, max_vertices, arena, slab,
-		               static_cast<uint32_t>(sides.has_points), by_distance ? measure_vertices : ANY_VERTICES,
-		               static_cast<vibe::Matrix *>(nullptr));
+		const uint64_t walkers = RelateThreads(machine, pairs.capacity), bytes = walkers * machine.limits.relate_slab;
+		auto *arena = machine.Temporary<vibe::u8>("relate arena", bytes);
+		LongPairs rest {nullptr, nullptr, nullptr};
+		if (large) {
+			auto *counts = machine.TemporaryZeros<vibe::u64>("relate counts", 2);
+			rest = LongPairs {machine.Temporary<vibe::u32>("relate rest", most), counts, counts + 1};
+		}
+		const auto relate = [&](uint64_t threads, uint64_t slab, bool together, uint32_t max_steps) {
+			machine.Launch(RELATE_UNIT, RELATE_ENTRY, threads, left, right, pairs, predicate,
+			               sides.has_points ? machine.limits.relate_points : 0, arena, static_cast<vibe::u64>(slab),
+			               by_distance ? measure_vertices : ANY_VERTICES, rest, static_cast<uint32_t>(together),
+			               max_steps, static_cast<vibe::Matrix *>(nullptr));
+		};
+		relate(walkers, machine.limits.relate_slab, false, large ? machine.limits.relate_steps : ANY_STEPS);
+		if (large) {
+			// In the same memory
+			const uint64_t slab = machine.limits.relate_warp_slab, block = machine.limits.block;
+			relate(std::min(machine.ThreadsAtOnce(RELATE_UNIT, RELATE_ENTRY), bytes / slab / block * block), slab, true,
+			       machine.limits.relate_warp_steps);
+		}
 	}
 }
 
