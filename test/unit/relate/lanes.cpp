@@ -54,6 +54,7 @@ Counts RelateAll(const ManyVertices &shapes, uint64_t bytes, vibe::u32 max_steps
 	std::vector<uint64_t> slab(bytes / 8);
 	Counts counts;
 	std::vector<std::thread> threads;
+	threads.reserve(Threads::COUNT);
 	for (vibe::u32 number = 0; number < Threads::COUNT; number++) {
 		threads.emplace_back([&, number] {
 			const vibe::Lane lane {number, Threads::COUNT, &group};

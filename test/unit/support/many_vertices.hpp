@@ -40,7 +40,8 @@ public:
 		// Islands, most of which meet nothing
 		std::string islands;
 		for (int i = 0; i < 40; i++) {
-			islands += (i > 0 ? ", (" : "(") + Star(9, 0.5 * (i % 8) - 1, 0.5 * (i / 8) - 0.5, 0.1, 0.2) + ")";
+			const int column = i % 8, row = i / 8;
+			islands += (i > 0 ? ", (" : "(") + Star(9, 0.5 * column - 1, 0.5 * row - 0.5, 0.1, 0.2) + ")";
 		}
 		Add("MULTIPOLYGON (" + islands + ")");
 		// Edges that many others meet
@@ -55,7 +56,8 @@ public:
 		Add("MULTIPOINT (0 0, 1 1, 1 1.5, 7 7)");
 		std::string points;
 		for (int i = 0; i < 90; i++) {
-			points += (i > 0 ? ", " : "") + At(0.25 * (i % 10), 0.25 * (i / 10)); // NOLINT: whole numbers are meant
+			const int column = i % 10, row = i / 10;
+			points += (i > 0 ? ", " : "") + At(0.25 * column, 0.25 * row);
 		}
 		Add("MULTIPOINT (" + points + ")");
 		Add("POINT (1 1)");
