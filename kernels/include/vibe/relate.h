@@ -190,7 +190,7 @@ public:
 	static constexpr u32 ANY_STEPS = ~0u;
 
 	//! Several lanes call everything together, each with arrays of its own but for those that RelateWork names. Each gives up after so
-	//! many steps: a step is some microseconds of a device's thread.
+	//! many steps.
 	VIBE_HD Relater(const ShapeView &a, const ShapeView &b, const Target &target, RelateWork<ARRAY> &work,
 	                const Lane &lane = Lane {0, 1}, u32 max_steps = ANY_STEPS)
 	    : shape {&a, &b}, target(target), work(work), matrix(Cell(LOC_EXTERIOR, LOC_EXTERIOR, 2)), lane(lane),
