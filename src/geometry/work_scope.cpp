@@ -97,11 +97,15 @@ void WorkScope::Hold(size_t bytes) {
 //===----------------------------------------------------------------------===//
 // Poll
 //===----------------------------------------------------------------------===//
-void Poll::Now() {
-	left = STEP;
+void CheckWork() noexcept(false) {
 	if (current_scope) {
 		current_scope->Check();
 	}
+}
+
+void Poll::Now() {
+	left = STEP;
+	CheckWork();
 }
 
 void PollCall(size_t work) noexcept(false) {

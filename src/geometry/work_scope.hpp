@@ -89,6 +89,9 @@ private:
 	std::atomic<size_t> held {0};
 };
 
+//! Asks whether the work is still wanted
+void CheckWork() noexcept(false);
+
 //! For loops: asks from time to time whether the work is still wanted. `work` is about how many steps of some nanoseconds it was
 //! since the last call.
 class Poll {

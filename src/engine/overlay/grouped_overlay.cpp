@@ -184,6 +184,7 @@ void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, const Take 
 		PollCall(chain.count);
 		return !rule.IsOfPairs() ? chain.Weight() : chain.side == Overlay::LEFT ? NetRule::LEFT : NetRule::RIGHT;
 	};
+	net.poll = CheckWork;
 	net.vertex_count = count;
 	net.rings = net_rings.data();
 	net.ring_count = net_rings.size();

@@ -205,6 +205,7 @@ bool PartedUnion::UniteOnDevice(const Parts &parts, bool unchecked, UnitedNet &u
 		chain.points = out;
 		return chain.Weight();
 	};
+	net.poll = CheckWork;
 	net.vertex_count = count;
 	net.rings = net_rings.data();
 	net.ring_count = net_rings.size();

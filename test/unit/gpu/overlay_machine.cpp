@@ -204,6 +204,38 @@ TEST_CASE("overlay on a device: one edge with many cuts", "[overlay]") {
 	CHECK(RequireSame(parts, true).failed == 0);
 }
 
+TEST_CASE("overlay on a device: stopped between its kernels", "[overlay]") {
+	struct Stopped {};
+	std::mt19937 random(7);
+	Parts parts;
+	for (uint32_t part = 0; part < 4; part++) {
+		for (int i = 0; i < 20; i++) {
+			parts.Add(part, Star(random, i % 5, i / 5, 1, 20, false));
+		}
+	}
+	int stops = 0;
+	const auto compared = overlay_test::RequireSame(parts, [&](OverlayNet net, Parallel &parallel, UnitedNet &united) {
+		for (int stop = 1;; stop++) {
+			int asked = 0;
+			net.poll = [&] {
+				if (++asked == stop) {
+					throw Stopped();
+				}
+			};
+			try {
+				GpuOverlay on_host(std::make_unique<host_cuda::Machine>(false), net, parallel);
+				auto failed = on_host.UniteParts();
+				on_host.Finish({}, false, united);
+				return failed;
+			} catch (const Stopped &) {
+				stops++;
+			}
+		}
+	});
+	CHECK(compared.failed == 0);
+	CHECK(stops > 15);
+}
+
 namespace {
 
 using State = UnitedNet::State;

@@ -33,6 +33,8 @@ struct OverlayNet {
 	vibe::NetRing *rings = nullptr;
 	size_t ring_count = 0;
 	size_t parts = 0;
+	//! Throws when the work is not wanted any more; asked by the calling thread between the kernels. May be missing.
+	std::function<void()> poll;
 	//! Of all rings
 	vibe::Box box = vibe::Box::Empty();
 };

@@ -202,8 +202,8 @@ std::vector<uint8_t> GpuOverlay::FindDoubtful(size_t polygons) {
 	Begin();
 	const auto strips = FillStrips(0);
 	auto doubtful = machine.NewZeros<u8>(polygons);
-	machine.Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at,
-	               strips.view, active.at, failed.at, doubtful.at);
+	Launch(MEET, "find_doubtful", strips.view.count, edges.at, static_cast<u32>(edges.count), parts.at, strips.view,
+	       active.at, failed.at, doubtful.at);
 	// A part that a thread had to leave says nothing of its polygons
 	const bool unseen = Any(GetBytes(failed));
 	auto flags = unseen ? std::vector<uint8_t>(polygons, 1) : GetBytes(doubtful);
@@ -272,14 +272,14 @@ void GpuOverlay::FinishParts(UnitedNet &united) {
 		std::fill(marked.begin(), marked.end(), 0);
 		if (links.any_crowded) {
 			auto crowded = machine.NewZeros<u8>(parts.count);
-			machine.Launch(RINGS, "crowded_parts", count, boundary.at, links.crowded.at, count, crowded.at);
+			Launch(RINGS, "crowded_parts", count, boundary.at, links.crowded.at, count, crowded.at);
 			auto counts = machine.New<i32>(uint64_t(count) + 1);
-			machine.Launch(RINGS, "count_unmarked", counts.count, boundary.at, count, crowded.at, counts.at);
+			Launch(RINGS, "count_unmarked", counts.count, boundary.at, count, crowded.at, counts.at);
 			const auto positions = Positions(counts);
 			auto open = machine.New<NetEdge>(Total(positions));
 			marked_edges = machine.New<NetEdge>(count - open.count);
-			machine.Launch(RINGS, "split_marked", count, boundary.at, count, crowded.at, positions.at, marked_edges.at,
-			               open.at);
+			Launch(RINGS, "split_marked", count, boundary.at, count, crowded.at, positions.at, marked_edges.at,
+			       open.at);
 			marked = GetBytes(crowded);
 			boundary = open;
 			links = Link(boundary);
@@ -332,8 +332,8 @@ void GpuOverlay::Upload() {
 	edges = machine.New<NetEdge>(count);
 	auto net_rings = machine.New<NetRing>(net.ring_count);
 	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing), parallel);
-	machine.Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
-	               static_cast<u32>(net.ring_count), net.rule, edges.at);
+	Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
+	       static_cast<u32>(net.ring_count), net.rule, edges.at);
 }
 
 void GpuOverlay::Join(const OverlayNet::Edges &others) {
@@ -350,10 +350,10 @@ void GpuOverlay::Join(const OverlayNet::Edges &others) {
 	auto all = machine.New<NetEdge>(count);
 	if (!others.empty()) {
 		machine.Put(all.at + boundary.count, others.data(), others.size() * sizeof(NetEdge), parallel);
-		machine.Launch(RINGS, "join_parts", others.size(), all.at + boundary.count, static_cast<u32>(others.size()),
-		               all.at + boundary.count);
+		Launch(RINGS, "join_parts", others.size(), all.at + boundary.count, static_cast<u32>(others.size()),
+		       all.at + boundary.count);
 	}
-	machine.Launch(RINGS, "join_parts", boundary.count, boundary.at, static_cast<u32>(boundary.count), all.at);
+	Launch(RINGS, "join_parts", boundary.count, boundary.at, static_cast<u32>(boundary.count), all.at);
 	edges = all;
 }
 
@@ -374,11 +374,11 @@ void GpuOverlay::Unite(bool by_chains) {
 	if (by_chains) {
 		leaders = Leaders(Link(edges));
 	}
-	machine.Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, net.rule, failed.at,
-	               depths.at);
+	Launch(MEET, "depths_below", count, edges.at, count, leaders.at, parts.at, strips.view, net.rule, failed.at,
+	       depths.at);
 	if (by_chains) {
 		auto spread = machine.New<i32>(count);
-		machine.Launch(RINGS, "chain_depths", count, edges.at, count, leaders.at, depths.at, spread.at);
+		Launch(RINGS, "chain_depths", count, edges.at, count, leaders.at, depths.at, spread.at);
 		depths = spread;
 	}
 	boundary = machine.New<NetEdge>(count);
@@ -387,8 +387,8 @@ void GpuOverlay::Unite(bool by_chains) {
 	if (net.rule.HasLines()) {
 		labels = machine.New<u8>(count);
 	}
-	machine.Launch(MEET, "net_boundary", count, edges.at, count, depths.at, net.rule, failed.at, boundary.at, total.at,
-	               labels.at);
+	Launch(MEET, "net_boundary", count, edges.at, count, depths.at, net.rule, failed.at, boundary.at, total.at,
+	       labels.at);
 	boundary.count = machine.Value(total.at);
 	if (net.rule.HasLines()) {
 		LeaveTouching(labels);
@@ -400,8 +400,8 @@ void GpuOverlay::LeaveTouching(const Array<u8> &labels) {
 	Array<u64> keys;
 	Array<i32> ids;
 	SortEnds(edges, keys, ids);
-	machine.Launch(RINGS, "touching_parts", keys.count, edges.at, keys.at, ids.at, static_cast<u32>(edges.count),
-	               labels.at, failed.at);
+	Launch(RINGS, "touching_parts", keys.count, edges.at, keys.at, ids.at, static_cast<u32>(edges.count), labels.at,
+	       failed.at);
 }
 
 //===----------------------------------------------------------------------===//
@@ -412,25 +412,24 @@ void GpuOverlay::Settle() {
 	const auto count = static_cast<u32>(edges.count);
 	auto keys = machine.New<u64>(count);
 	auto ids = machine.New<i32>(count);
-	machine.Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
+	Launch(SPLIT, "edge_keys", count, edges.at, count, parts.at, keys.at, ids.at);
 	Sort(keys, ids, key_bits);
 	auto kept = machine.New<i32>(uint64_t(count) + 1);
-	machine.Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, net.rule, kept.at);
+	Launch(SPLIT, "unite_edges", kept.count, edges.at, keys.at, ids.at, count, net.rule, kept.at);
 	const auto positions = Positions(kept);
 	auto settled = machine.New<NetEdge>(Total(positions));
-	machine.Launch(SPLIT, "gather_edges", count, edges.at, ids.at, count, positions.at, settled.at);
+	Launch(SPLIT, "gather_edges", count, edges.at, ids.at, count, positions.at, settled.at);
 	edges = settled;
 }
 
 GpuOverlay::Strips GpuOverlay::FillStrips(double reach) {
 	const auto count = static_cast<u32>(edges.count);
 	auto counts = machine.New<i32>(uint64_t(count) + 1);
-	machine.Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, reach, counts.at);
+	Launch(MEET, "strip_counts", counts.count, edges.at, count, parts.at, reach, counts.at);
 	const auto starts = Positions(counts);
 	const auto entries = Total(starts);
 	Strips strips {machine.New<u64>(entries), machine.New<i32>(entries), {}};
-	machine.Launch(MEET, "strip_entries", count, edges.at, count, parts.at, reach, starts.at, strips.keys.at,
-	               strips.edges.at);
+	Launch(MEET, "strip_entries", count, edges.at, count, parts.at, reach, starts.at, strips.keys.at, strips.edges.at);
 	Sort(strips.keys, strips.edges, key_bits);
 	strips.view = NetEntries {strips.keys.at, strips.edges.at, entries, most_entries};
 	return strips;
@@ -444,7 +443,7 @@ GpuOverlay::Strips GpuOverlay::SplitAll() {
 	// Edges that meet anew go to near ends, as on the CPU. A part for which that is not enough is left to the CPU.
 	const auto counts = [&] {
 		auto each = machine.NewZeros<u32>(parts.count);
-		machine.Launch(MEET, "part_counts", edges.count, edges.at, static_cast<u32>(edges.count), each.at);
+		Launch(MEET, "part_counts", edges.count, edges.at, static_cast<u32>(edges.count), each.at);
 		std::vector<u32> out(parts.count);
 		machine.Get(out.data(), each.at, out.size() * sizeof(u32), parallel);
 		return out;
@@ -454,8 +453,8 @@ GpuOverlay::Strips GpuOverlay::SplitAll() {
 		strips = Strips();
 		strips = FillStrips(0);
 		auto meet = machine.NewZeros<u8>(parts.count);
-		machine.Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, active.at, meet.at,
-		               failed.at);
+		Launch(MEET, "find_meetings", strips.view.count, edges.at, parts.at, strips.view, active.at, meet.at,
+		       failed.at);
 		const auto again = GetBytes(meet);
 		if (std::count(again.begin(), again.end(), 1) == 0) {
 			return strips;
@@ -493,8 +492,8 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 		cuts = machine.New<NetCut>(capacity);
 		counts = machine.NewZeros<i32>(uint64_t(count) + 1);
 		auto total = machine.NewZeros<u64>(1);
-		machine.Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, reach, active.at, cuts.at,
-		               capacity, total.at, counts.at, failed.at);
+		Launch(MEET, "find_cuts", strips.view.count, edges.at, parts.at, strips.view, reach, active.at, cuts.at,
+		       capacity, total.at, counts.at, failed.at);
 		found = machine.Value(total.at);
 		if (found + count > OverlayNet::MAX_COUNT) {
 			throw GpuMemoryError("edges meet in more points than 28 bits can number");
@@ -505,13 +504,12 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 	}
 	const auto starts = Positions(counts);
 	auto points = machine.New<Vec2>(found);
-	machine.Launch(SPLIT, "place_cuts", found, cuts.at, static_cast<u32>(found), starts.at, points.at);
+	Launch(SPLIT, "place_cuts", found, cuts.at, static_cast<u32>(found), starts.at, points.at);
 	auto piece_counts = machine.New<i32>(uint64_t(count) + 1);
-	machine.Launch(SPLIT, "count_pieces", piece_counts.count, edges.at, count, starts.at, points.at, piece_counts.at);
+	Launch(SPLIT, "count_pieces", piece_counts.count, edges.at, count, starts.at, points.at, piece_counts.at);
 	const auto positions = Positions(piece_counts);
 	auto pieces = machine.New<NetEdge>(Total(positions));
-	machine.Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, net.rule,
-	               pieces.at);
+	Launch(SPLIT, "write_pieces", count, edges.at, count, starts.at, points.at, positions.at, net.rule, pieces.at);
 	edges = pieces;
 	Settle();
 	return true;
@@ -523,7 +521,7 @@ bool GpuOverlay::Split(const Strips &strips, double reach) {
 void GpuOverlay::SortEnds(const Array<NetEdge> &ends, Array<u64> &keys, Array<i32> &ids) {
 	keys = machine.New<u64>(ends.count * 2);
 	ids = machine.New<i32>(keys.count);
-	machine.Launch(RINGS, "end_keys", keys.count, ends.at, static_cast<u32>(ends.count), keys.at, ids.at);
+	Launch(RINGS, "end_keys", keys.count, ends.at, static_cast<u32>(ends.count), keys.at, ids.at);
 	Sort(keys, ids, 32);
 }
 
@@ -534,8 +532,7 @@ GpuOverlay::Links GpuOverlay::Link(const Array<NetEdge> &ends) {
 	SortEnds(ends, keys, ids);
 	Links found {keys, ids, machine.New<u32>(count), machine.New<u8>(count), false};
 	auto any = machine.NewZeros<u32>(1);
-	machine.Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at,
-	               any.at);
+	Launch(RINGS, "link_edges", keys.count, ends.at, keys.at, ids.at, count, found.to.at, found.crowded.at, any.at);
 	found.any_crowded = machine.Value(any.at) != 0;
 	return found;
 }
@@ -549,7 +546,7 @@ GpuOverlay::Array<NetHop> GpuOverlay::Double(Array<NetHop> hops, const char *ent
 	do {
 		for (int i = 0; i < TIMES; i++) {
 			machine.Zero(changed.at, sizeof(u32));
-			machine.Launch(RINGS, entry_point, count, hops.at, count, other.at, changed.at);
+			Launch(RINGS, entry_point, count, hops.at, count, other.at, changed.at);
 			std::swap(hops, other);
 		}
 	} while (machine.Value(changed.at) != 0);
@@ -558,7 +555,7 @@ GpuOverlay::Array<NetHop> GpuOverlay::Double(Array<NetHop> hops, const char *ent
 
 GpuOverlay::Array<NetHop> GpuOverlay::Leaders(const Links &found) {
 	auto hops = machine.New<NetHop>(found.to.count);
-	machine.Launch(RINGS, "first_hops", hops.count, found.to.at, static_cast<u32>(hops.count), hops.at);
+	Launch(RINGS, "first_hops", hops.count, found.to.at, static_cast<u32>(hops.count), hops.at);
 	return Double(hops, "least_hops");
 }
 
@@ -567,20 +564,20 @@ bool GpuOverlay::SortBoundary() {
 	const auto count = static_cast<u32>(boundary.count);
 	auto keys = machine.New<u64>(count);
 	auto ids = machine.New<i32>(count);
-	machine.Launch(RINGS, "start_y_keys", count, boundary.at, count, keys.at, ids.at);
+	Launch(RINGS, "start_y_keys", count, boundary.at, count, keys.at, ids.at);
 	Sort(keys, ids, 64);
-	machine.Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
+	Launch(RINGS, "start_x_keys", count, boundary.at, ids.at, count, keys.at);
 	Sort(keys, ids, 64);
 	if (parts.count > 1) {
 		int bits = 1;
 		while (parts.count >> bits != 0) {
 			bits++;
 		}
-		machine.Launch(RINGS, "part_keys", count, boundary.at, ids.at, count, keys.at);
+		Launch(RINGS, "part_keys", count, boundary.at, ids.at, count, keys.at);
 		Sort(keys, ids, bits);
 	}
 	auto sorted = machine.New<NetEdge>(count);
-	machine.Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
+	Launch(RINGS, "sort_edges", count, boundary.at, ids.at, count, sorted.at, failed.at);
 	if (HasFailed()) {
 		return false;
 	}
@@ -591,16 +588,16 @@ bool GpuOverlay::SortBoundary() {
 //! Rings that come back to a point are cut by the CPU, which is told how edges follow each other
 UnitedNet::State GpuOverlay::LinkCrowded() {
 	const auto count = static_cast<u32>(boundary.count);
-	machine.Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count,
-	               links.crowded.at, links.to.at, failed.at);
+	Launch(RINGS, "link_crowded", links.keys.count, boundary.at, links.keys.at, links.ids.at, count, links.crowded.at,
+	       links.to.at, failed.at);
 	if (HasFailed()) {
 		return UnitedNet::State::WHOLE;
 	}
 	edges = boundary;
 	const auto strips = FillStrips(0);
 	under = machine.New<u32>(count);
-	machine.Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at,
-	               links.crowded.at, under.at, failed.at);
+	Launch(RINGS, "edges_under", count, boundary.at, count, parts.at, strips.view, links.to.at, links.crowded.at,
+	       under.at, failed.at);
 	return !HasFailed() ? UnitedNet::State::LINKED : UnitedNet::State::WHOLE;
 }
 
@@ -619,25 +616,25 @@ bool GpuOverlay::TraceRings() {
 	const auto count = static_cast<u32>(boundary.count);
 	const auto least = Leaders(links);
 	auto far = machine.New<NetHop>(count);
-	machine.Launch(RINGS, "ring_hops", count, links.to.at, least.at, count, far.at);
+	Launch(RINGS, "ring_hops", count, links.to.at, least.at, count, far.at);
 	far = Double(far, "far_hops");
 	auto leads = machine.New<i32>(uint64_t(count) + 1);
 	auto lengths = machine.New<i32>(uint64_t(count) + 1);
-	machine.Launch(RINGS, "count_rings", leads.count, least.at, far.at, count, leads.at, lengths.at);
+	Launch(RINGS, "count_rings", leads.count, least.at, far.at, count, leads.at, lengths.at);
 	const auto ring_at = Positions(leads), vertex_at = Positions(lengths);
 	rings = machine.New<UnitedRing>(Total(ring_at));
 	vertices = machine.New<Vec2>(count);
 	auto holes = machine.NewZeros<u32>(1);
-	machine.Launch(RINGS, "write_rings", count, boundary.at, links.to.at, least.at, far.at, count, ring_at.at,
-	               vertex_at.at, vertices.at, rings.at, holes.at);
-	machine.Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
+	Launch(RINGS, "write_rings", count, boundary.at, links.to.at, least.at, far.at, count, ring_at.at, vertex_at.at,
+	       vertices.at, rings.at, holes.at);
+	Launch(RINGS, "ring_polygons", count, boundary.at, least.at, count, ring_at.at, rings.at);
 	if (machine.Value(holes.at) == 0) {
 		return true;
 	}
 	edges = boundary;
 	const auto strips = FillStrips(0);
-	machine.Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at,
-	               rings.at, static_cast<u32>(rings.count), failed.at);
+	Launch(RINGS, "rings_under", rings.count, boundary.at, parts.at, strips.view, least.at, ring_at.at, rings.at,
+	       static_cast<u32>(rings.count), failed.at);
 	return !HasFailed();
 }
 

@@ -50,6 +50,14 @@ private:
 		bool any_crowded;
 	};
 
+	//! Asks first whether the work is still wanted
+	template <class... ARGUMENTS>
+	void Launch(const char *unit, const char *entry_point, uint64_t threads, ARGUMENTS... arguments) {
+		if (net.poll) {
+			net.poll();
+		}
+		machine.Launch(unit, entry_point, threads, arguments...);
+	}
 	//! `counts` to where each begins; the last is the sum
 	Array<vibe::i32> Positions(const Array<vibe::i32> &counts);
 	uint32_t Total(const Array<vibe::i32> &positions);
