@@ -78,6 +78,8 @@ constexpr double FORECAST_MS = 1;
 constexpr size_t FORECAST_DROPPED_PART = 16;
 //! The rows that are dropped take more of the time where distances are measured. Fitted: decision 16.
 constexpr double FORECAST_OF_DISTANCES = 2;
+//! What a device takes for pairs that the CPU would take a millisecond for. By the sums of measurements/gpu.md, real layers with one another.
+constexpr double DEVICE_PART_OF_CPU = 0.44;
 //! A row has one of so many parts of that time, and so many rows are looked at in any case. Estimates.
 constexpr double FORECAST_ROW_PART = 16;
 constexpr size_t FORECAST_LEAST_ROWS = 8;

@@ -217,6 +217,32 @@ TEST_CASE("forecast: a row of many vertices is looked at last", "[join]") {
 	CHECK(result.cpu_ms == Approx(64 * 0.001));
 }
 
+TEST_CASE("forecast: pairs that only a device looks at count against it", "[join]") {
+	// Each row meets all of them, and one is enough
+	Rows build, rows;
+	for (size_t i = 0; i < 3000; i++) {
+		build.AddText(Square(0, 10 + i));
+	}
+	for (size_t i = 0; i < 64; i++) {
+		rows.AddText(Square(1, 2));
+	}
+	JoinCondition condition;
+	condition.any_of.push_back(JoinTerm {JoinTerm::RELATE, vibe::PREDICATE_INTERSECTS, false});
+	auto index = IndexOf(build, condition);
+	Host host(1);
+	ForecastInput input;
+	input.probe_rows = 20000;
+	Forecast all, first;
+	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, all));
+	input.first_only = true;
+	REQUIRE(ForecastJoin(host, *index, rows.Input(), input, first));
+	REQUIRE(all.gpu_from_ms == Approx(Thresholds::DEVICE_MS + 20000.0 * 93 / Thresholds::DEVICE_BYTES_PER_MS));
+	CHECK(first.cpu_ms < all.cpu_ms / 2);
+	REQUIRE(first.cpu_ms > all.gpu_from_ms);
+	CHECK(first.gpu_from_ms > all.gpu_from_ms + 0.2 * (all.cpu_ms - first.cpu_ms));
+	CHECK(first.gpu_from_ms < all.gpu_from_ms + all.cpu_ms);
+}
+
 TEST_CASE("forecast: joins by distance count twice", "[join]") {
 	Rows build, rows;
 	build.AddText(Square(0, 1));

@@ -48,6 +48,9 @@ public:
 		Add("POLYGON ((-3 1, 5 1, 5 1.5, -3 1.5, -3 1))");
 		Add("POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))");
 		Add("LINESTRING (-3 0, 5 2, 5 -3, -3 0)");
+		// Where their ends lie depends on the order of what they meet
+		Add("LINESTRING (-3 0.3, 5 1.7)");
+		Add("MULTILINESTRING ((0.1 -3, 1.4 1), (1.4 1, 1.1 5), (-3 1.9, 0.6 1.2, 5 0.1))");
 		Add("LINESTRING " + Cell(0, 1, 1));
 		for (const int steps : {100, 300}) {
 			Add("LINESTRING " + Walk(steps));

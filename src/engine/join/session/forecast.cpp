@@ -204,20 +204,31 @@ bool ForecastJoin(JoinHost &host, JoinIndex &index, const JoinInput &first_rows,
 	}
 	index.Tree(); // not part of what a row takes
 	const auto sample = SampleRows(first_rows.rows, first_rows.count);
-	const auto times = JoinSample(host, index, first_rows, input.first_only, sample,
-	                              input.now_ms ? input.now_ms : Clock(SteadyMilliseconds));
+	const auto now = input.now_ms ? input.now_ms : Clock(SteadyMilliseconds);
+	const auto times = JoinSample(host, index, first_rows, input.first_only, sample, now);
 	if (times.empty()) {
 		return false;
 	}
 	const auto rows = static_cast<double>(input.probe_rows);
 	const double row_bytes = static_cast<double>(first_rows.bytes) / static_cast<double>(first_rows.count);
-	forecast.cpu_ms =
-	    WorkOfAll(times, sample, first_rows, index.RowCount(), rows) / static_cast<double>(host.Threads());
-	if (index.Condition().limit_from != JoinLimit::NONE) {
-		forecast.cpu_ms *= FORECAST_OF_DISTANCES;
-	}
+	const auto expected = [&](const std::vector<RowTime> &of) {
+		const double work = WorkOfAll(of, sample, first_rows, index.RowCount(), rows);
+		return work / static_cast<double>(host.Threads()) *
+		       (index.Condition().limit_from != JoinLimit::NONE ? FORECAST_OF_DISTANCES : 1);
+	};
+	forecast.cpu_ms = expected(times);
 	forecast.gpu_from_ms =
 	    Thresholds::Current().PaysFrom(rows * row_bytes + static_cast<double>(input.build_bytes), forecast.cpu_ms);
+	if (input.first_only && forecast.cpu_ms >= forecast.gpu_from_ms) {
+		auto all_pairs = JoinSample(host, index, first_rows, false, sample, now);
+		for (size_t i = 0; i < all_pairs.size(); i++) {
+			all_pairs[i].prepared += times[i].prepared;
+			all_pairs[i].compared += times[i].compared;
+		}
+		if (!all_pairs.empty()) {
+			forecast.gpu_from_ms += std::max(0.0, expected(all_pairs) - forecast.cpu_ms) * DEVICE_PART_OF_CPU;
+		}
+	}
 	return true;
 }
 

@@ -8,6 +8,9 @@
 //
 // A row is joined twice. The first time, the rows of the build side that it meets are read and kept, which no other row will pay for
 // again: that part counts once for each row of the build side.
+//
+// Where one pair of each row is enough, the CPU stops there. A device looks at all pairs: what they would add to the time of the CPU is estimated in the
+// same way, and a part of it counts against the device.
 //===----------------------------------------------------------------------===//
 #pragma once
 
