@@ -120,6 +120,11 @@ def cases(points):
     for shape in PINNED:
         expected = 16_504_302 if shape in ("pinned count", "pinned pairs") else None
         yield Case(most, "provinces", "ST_Within", shape, expected, False, None if shape in PINNED_ROWS else {"seconds": 0.01})
+    # Other geometries than points
+    for shape in ("count", *PINNED):
+        yield Case(table(5_000_000, BUILDINGS), "provinces", "ST_Within", shape, None, False)
+    for shape in ("count", "pinned count", "pinned pairs"):
+        yield Case("shores", "provinces", "ST_Within", shape, None, False)
     yield Case(most, "counties", "ST_Within", "count", None, False, usual)
     yield Case(most, "counties", "ST_Within", "grouped", None, False, usual)
     yield Case("provinces", "provinces", "ST_Intersects", "count", 26_356, True, usual)

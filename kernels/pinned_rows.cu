@@ -1,11 +1,12 @@
 //===----------------------------------------------------------------------===//
 // pinned_rows
 //
-// Promise: exact. The rows of a table that stays on the device: put in the order of a Hilbert curve once, so that threads of a warp look at
-// the same cells, and filtered by each query. One thread a row.
+// Promise: exact. The rows of a table that stays on the device. Points are put in the order of a Hilbert curve once, so that threads of a
+// warp look at the same cells; points and shapes are filtered by each query. One thread a row.
 //===----------------------------------------------------------------------===//
 #include "vibe/curve.h"
 #include "vibe/pinned.h"
+#include "vibe/shape.h"
 #include "vibe/thread.h"
 
 //! Rows without a point come last
@@ -62,4 +63,21 @@ extern "C" __global__ void mask_points(const vibe::Vec2 *points, vibe::u32 first
 		const double nothing = vibe::NoCoordinate();
 		to[i] = vibe::PassesFilter(filter, row) ? points[row] : vibe::Vec2 {nothing, nothing};
 	}
+}
+
+//! Rows [first, first + count): the shapes that pass, and empty ones, which meet nothing, for the others
+extern "C" __global__ void mask_shapes(const vibe::ShapeView *shapes, vibe::u32 first, vibe::u32 count,
+                                       vibe::PinnedFilter filter, vibe::ShapeView *to) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i >= count) {
+		return;
+	}
+	const vibe::u64 row = (vibe::u64)first + i;
+	if (vibe::PassesFilter(filter, row)) {
+		to[i] = shapes[row];
+		return;
+	}
+	to[i] = vibe::ShapeView {};
+	to[i].box = vibe::Box::Empty();
+	to[i].dimension = -1;
 }

@@ -126,16 +126,15 @@ def test_filters_by_a_constant(process, fake):  # noqa: F811
 def test_errors(process, fake, tmp_path):  # noqa: F811
     load, results = process(*TABLES, "CREATE VIEW seen AS SELECT * FROM points", "CREATE TEMP TABLE short AS SELECT * FROM points", "CALL vibe_pin('seen')",
                             "CALL vibe_pin('short')", "CALL vibe_pin('SELECT * FROM points')", "CALL vibe_pin('nowhere')", "CALL vibe_pin(NULL)",
-                            "CALL vibe_pin('points', columns := ['text'])", "CALL vibe_pin('points', columns := ['none'])", "CALL vibe_pin('areas')",
+                            "CALL vibe_pin('points', columns := ['text'])", "CALL vibe_pin('points', columns := ['none'])",
                             "CREATE TABLE bare AS SELECT 1 AS i", "CALL vibe_pin('bare')", "CALL vibe_unpin('points')",
                             "SET vibe_execution_mode = 'cpu'", "CALL vibe_pin('points')", VIBESPATIAL_GPU_FOLDER=str(fake))
-    view, temporary, query, missing, null, text, none, areas, _, bare, unpin, _, cpu = results[len(TABLES) + 2:]
+    view, temporary, query, missing, null, text, none, _, bare, unpin, _, cpu = results[len(TABLES) + 2:]
     for error in (view, temporary):
         assert "is no table of a DuckDB database" in error
     assert "does not exist" in query and "does not exist" in missing
     assert "is NULL" in null
     assert 'column "text" is VARCHAR' in text and 'has no column "none"; it has id' in none
-    assert 'column "g" of memory.main.areas has other geometries than points' in areas
     assert "has no column of type GEOMETRY; it has i" in bare
     assert "no pinned table is called points" in unpin
     assert "vibe_execution_mode is 'cpu'" in cpu

@@ -91,12 +91,17 @@ void HostRows::BringSegment(vibespatial::GpuPinned &device, const std::shared_pt
 	vector<unique_ptr<ColumnCopy>> copies;
 	for (idx_t i = 0; i < numbers.size(); i++) {
 		auto &to = *columns[i]->segments[segment];
-		if (numbers[i] == POINTS) {
-			copies.push_back(make_uniq<PointsCopy>(to));
-		} else {
+		if (numbers[i] != POINTS) {
 			copies.push_back(make_uniq<ValuesCopy>(to, numbers[i]));
+		} else if (rows->Kind(segment).are_shapes) {
+			continue;
+		} else {
+			copies.push_back(make_uniq<PointsCopy>(to));
 		}
 		copies.back()->Prepare(output);
+	}
+	if (copies.empty()) {
+		return;
 	}
 	auto reader = device.NewReader(rows);
 	const idx_t count = rows->Count(segment);
@@ -159,19 +164,44 @@ vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vib
 	return result;
 }
 
+void HostRows::AddShapes(idx_t segment, unique_ptr<ColumnDataCollection> rows) {
+	lock_guard<mutex> guard(lock);
+	if (!shapes) {
+		shapes = make_shared_ptr<HostColumn>();
+		shapes->types = rows->Types();
+	}
+	if (shapes->segments.size() <= segment) {
+		shapes->segments.resize(segment + 1);
+	}
+	shapes->segments[segment] = std::move(rows);
+}
+
+shared_ptr<const HostColumn> HostRows::Shapes() {
+	lock_guard<mutex> guard(lock);
+	return shapes;
+}
+
 void HostRows::Clear() {
 	unordered_map<idx_t, shared_ptr<HostColumn>> gone; // freed without the lock
+	shared_ptr<HostColumn> gone_shapes;
 	lock_guard<mutex> guard(lock);
 	gone.swap(brought);
+	gone_shapes.swap(shapes);
 }
 
 idx_t HostRows::Bytes() {
 	lock_guard<mutex> guard(lock);
 	idx_t bytes = 0;
-	for (auto &column : brought) {
-		for (auto &segment : column.second->segments) {
-			bytes += segment->SizeInBytes();
+	auto add = [&](const HostColumn &column) {
+		for (auto &segment : column.segments) {
+			bytes += segment ? segment->SizeInBytes() : 0;
 		}
+	};
+	for (auto &column : brought) {
+		add(*column.second);
+	}
+	if (shapes) {
+		add(*shapes);
 	}
 	return bytes;
 }

@@ -3,7 +3,8 @@
 //
 // Columns of a pinned table in memory of the host, in the order in which the device has the rows. A join that returns rows finds their values
 // here by the numbers that come from the device, and the CPU its points where the device fails: so nothing but pairs has to come back.
-// A column is copied when a query needs it first. DuckDB counts the memory, and moves it to disk where it is short.
+// A column is copied when a query needs it first; geometries other than points are kept from the start, since the device does not have
+// their WKB. DuckDB counts the memory, and moves it to disk where it is short.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -13,7 +14,8 @@
 
 namespace duckdb {
 
-//! A column, or the points as two: x and y, NaN for rows without. Chunks of a segment are full but for the last.
+//! A column, or the points as two: x and y, NaN for rows without. Chunks of a segment are full but for the last. The points have no
+//! segments of shapes, and the shapes none of points.
 struct HostColumn {
 	vector<unique_ptr<ColumnDataCollection>> segments;
 
@@ -43,6 +45,10 @@ public:
 	                                           const std::shared_ptr<const vibespatial::PinnedRows> &rows,
 	                                           const vector<idx_t> &columns, TaskThreads &threads,
 	                                           vibespatial::GpuTimes &times);
+	//! The geometries of a segment of shapes
+	void AddShapes(idx_t segment, unique_ptr<ColumnDataCollection> rows);
+	//! Those of all such segments; null where there are none, or no more
+	shared_ptr<const HostColumn> Shapes();
 	//! Lets go of all columns
 	void Clear();
 	idx_t Bytes();
@@ -55,6 +61,7 @@ private:
 	const vector<LogicalType> types;
 	mutex lock;
 	unordered_map<idx_t, shared_ptr<HostColumn>> brought;
+	shared_ptr<HostColumn> shapes;
 };
 
 } // namespace duckdb

@@ -4,10 +4,12 @@
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/transaction/duck_transaction.hpp"
+#include "engine/dispatch/needs.hpp"
+#include "engine/gpu/interface/join.hpp"
 #include "engine/gpu/runtime/runtime.hpp"
+#include "engine/shape/part_boxes.hpp"
+#include "geometry/error.hpp"
 #include "vibe/wkb.h"
-
-#include <cmath>
 
 namespace duckdb {
 
@@ -16,8 +18,11 @@ using vibespatial::GpuError;
 
 namespace {
 
-//! Rows that a thread sends at once
+//! Rows that a thread sends at once: they join others
 constexpr idx_t ROWS_AT_ONCE = 32 * STANDARD_VECTOR_SIZE;
+//! With shapes they are a segment of their own: enough to fill the device
+constexpr idx_t SHAPES_AT_ONCE = 128 * STANDARD_VECTOR_SIZE;
+constexpr idx_t SHAPE_BYTES_AT_ONCE = 16 << 20;
 
 class PinState : public GlobalSinkState, private OperatorDispatch {
 public:
@@ -71,6 +76,17 @@ public:
 			throw OutOfMemoryException("vibe_pin: %s does not fit on the GPU: %s", op.request.table.text, error.what());
 		} catch (const GpuError &error) {
 			throw IOException("vibe_pin: the GPU did not take %s: %s", op.request.table.text, error.what());
+		} catch (const vibespatial::GeometryError &error) {
+			throw InvalidInputException("vibe_pin: %s: %s", op.request.table.text, error.what());
+		}
+	}
+	//! Before the device makes shapes
+	void WaitForShapes() {
+		lock_guard<mutex> guard(shapes_lock);
+		if (!waited_for_shapes) {
+			const auto kinds = vibespatial::SideKinds::Shapes(false, false);
+			WaitForKernels(*dispatch, vibespatial::BuildNeeds(kinds, false));
+			waited_for_shapes = true;
 		}
 	}
 	void Finish() {
@@ -124,41 +140,185 @@ private:
 	}
 
 	unique_ptr<vibespatial::Dispatch> dispatch;
+	mutex shapes_lock;
+	bool waited_for_shapes = false;
+};
+
+//! The values of one geometry column that a thread has not sent yet: points, as long as all of them are, or WKB
+class LocalGeometries {
+public:
+	//! Whether the rows of a chunk are points, NULL, or EMPTY points, which go with the points before them
+	bool ArePoints(const PhysicalPin &op, Vector &column, idx_t rows, idx_t number) {
+		chunk_points.clear();
+		chunk_has_empty = chunk_has_more_ordinates = false;
+		bool are_points = true;
+		UnifiedVectorFormat format;
+		ToUnified(column, rows, format);
+		auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
+		for (idx_t i = 0; i < rows; i++) {
+			const auto at = format.sel->get_index(i);
+			vibe::Vec2 point {vibe::NoCoordinate(), vibe::NoCoordinate()};
+			if (format.validity.RowIsValid(at)) {
+				auto data = const_data_ptr_cast(geometries[at].GetData());
+				const auto size = geometries[at].GetSize();
+				if (vibe::TryReadPoint(data, size, point)) {
+					chunk_has_more_ordinates =
+					    chunk_has_more_ordinates || size > vibe::WKB_HEADER_BYTES + sizeof(point);
+				} else {
+					are_points = are_points && IsPoint(data, size);
+					chunk_has_empty = IsEmpty(op, data, size, number) || chunk_has_empty;
+					point = vibe::Vec2 {vibe::NoCoordinate(), vibe::NoCoordinate()};
+				}
+			}
+			chunk_points.push_back(point);
+		}
+		return are_points;
+	}
+	//! Whether rows like these may follow those that are here
+	bool MayAdd(bool are_points) const {
+		return are_points || points.empty();
+	}
+	//! Adds the rows that ArePoints() has seen
+	void Add(ClientContext &context, Vector &column, idx_t rows, bool are_points) {
+		has_empty = has_empty || chunk_has_empty;
+		if (are_points && !shapes) {
+			points.insert(points.end(), chunk_points.begin(), chunk_points.end());
+			has_empty_points = has_empty_points || chunk_has_empty;
+			has_more_ordinates = has_more_ordinates || chunk_has_more_ordinates;
+			return;
+		}
+		has_shapes = true;
+		const vector<LogicalType> types {column.GetType()};
+		if (!shapes) {
+			shapes = make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), types);
+		}
+		DataChunk chunk;
+		chunk.InitializeEmpty(types);
+		chunk.data[0].Reference(column);
+		SetRowCount(chunk, rows);
+		shapes->Append(chunk);
+	}
+	bool HasShapes() const {
+		return shapes != nullptr;
+	}
+	idx_t ShapeBytes() const {
+		return shapes ? shapes->SizeInBytes() : 0;
+	}
+
+	//! The rows go to the device, and shapes to the host's copy
+	void Send(PinState &global, idx_t number, vibespatial::PinnedInput &input) {
+		auto &device = *global.on_device[number];
+		if (!shapes) {
+			input.points = points.data();
+			global.Try([&] { device.Add(input); });
+			points.clear();
+			return;
+		}
+		vector<unique_ptr<DataChunk>> chunks;
+		vector<vibespatial::JoinRow> rows;
+		for (idx_t i = 0; i < shapes->ChunkCount(); i++) {
+			auto chunk = make_uniq<DataChunk>();
+			chunk->Initialize(Allocator::DefaultAllocator(), shapes->Types());
+			shapes->FetchChunk(i, *chunk);
+			auto geometries = FlatVector::GetData<string_t>(chunk->data[0]);
+			auto &validity = FlatVector::Validity(chunk->data[0]);
+			for (idx_t row = 0; row < chunk->size(); row++) {
+				vibespatial::JoinRow wkb {nullptr, 0};
+				if (validity.RowIsValid(row)) {
+					wkb.data = const_data_ptr_cast(geometries[row].GetData());
+					wkb.size = static_cast<uint32_t>(geometries[row].GetSize());
+				}
+				rows.push_back(wkb);
+			}
+			chunks.push_back(std::move(chunk));
+		}
+		input.points = nullptr;
+		input.wkb = rows.data();
+		input.pack = [&](uint32_t row, vibespatial::PackedShapes &packed) {
+			vibespatial::PartBoxes boxes {vibe::Box::Empty(), nullptr};
+			vibespatial::VisitWkb(rows[row].data, rows[row].size, boxes);
+			packed.AddWkb(rows[row], boxes.whole);
+		};
+		size_t segment = 0;
+		global.Try([&] {
+			global.WaitForShapes();
+			segment = device.Add(input);
+		});
+		global.tables[number]->host_rows->AddShapes(segment, std::move(shapes));
+	}
+
+	bool has_empty = false;
+	bool has_empty_points = false;
+	bool has_more_ordinates = false;
+	bool has_shapes = false;
+
+private:
+	static bool IsPoint(const_data_ptr_t data, idx_t size) {
+		return size >= vibe::WKB_HEADER_BYTES && vibe::WkbTypeOf(vibe::LoadCount(data + 1)) == vibe::WKB_POINT;
+	}
+	//! Throws where a coordinate is no finite number
+	static bool IsEmpty(const PhysicalPin &op, const_data_ptr_t data, idx_t size, idx_t number) {
+		vibespatial::PartBoxes boxes {vibe::Box::Empty(), nullptr};
+		vibespatial::VisitWkb(data, size, boxes);
+		if (!boxes.finite) {
+			throw InvalidInputException(
+			    "vibe_pin: column \"%s\" of %s has a geometry whose coordinates are no finite numbers",
+			    op.request.geometries[number], op.request.table.text);
+		}
+		return boxes.vertices == 0;
+	}
+
+	vector<vibe::Vec2> points;
+	unique_ptr<ColumnDataCollection> shapes;
+	//! Of the last chunk
+	vector<vibe::Vec2> chunk_points;
+	bool chunk_has_empty = false;
+	bool chunk_has_more_ordinates = false;
 };
 
 //! A thread's rows until they are sent
 class LocalPinState : public LocalSinkState {
 public:
 	explicit LocalPinState(const PhysicalPin &op)
-	    : values(op.request.columns.size()), nulls(op.request.columns.size()), points(op.request.geometries.size()),
-	      has_empty(op.request.geometries.size()), has_more_ordinates(op.request.geometries.size()) {
+	    : values(op.request.columns.size()), nulls(op.request.columns.size()),
+	      geometries(op.request.geometries.size()) {
 	}
 
-	void Add(const PhysicalPin &op, DataChunk &chunk) {
-		for (idx_t i = 0; i < points.size(); i++) {
-			AddPoints(op, chunk.data[op.columns[i]], chunk.size(), i);
+	void Add(ClientContext &context, const PhysicalPin &op, DataChunk &chunk, PinState &global) {
+		vector<bool> are_points;
+		bool may_add = true;
+		for (idx_t i = 0; i < geometries.size(); i++) {
+			are_points.push_back(geometries[i].ArePoints(op, chunk.data[op.columns[i]], chunk.size(), i));
+			may_add = may_add && geometries[i].MayAdd(are_points[i]);
+		}
+		if (!may_add) {
+			Send(global);
+		}
+		for (idx_t i = 0; i < geometries.size(); i++) {
+			geometries[i].Add(context, chunk.data[op.columns[i]], chunk.size(), are_points[i]);
 		}
 		for (idx_t i = 0; i < values.size(); i++) {
-			AppendPinned(chunk.data[op.columns[points.size() + i]], chunk.size(), values[i], nulls[i]);
+			AppendPinned(chunk.data[op.columns[geometries.size() + i]], chunk.size(), values[i], nulls[i]);
 		}
 		count += chunk.size();
+		if (IsFull()) {
+			Send(global);
+		}
 	}
 
 	void Send(PinState &global) {
 		if (count == 0) {
 			return;
 		}
-		for (idx_t i = 0; i < points.size(); i++) {
+		for (idx_t i = 0; i < geometries.size(); i++) {
 			vibespatial::PinnedInput input;
 			input.count = count;
-			input.points = points[i].data();
 			for (idx_t column = 0; column < values.size(); column++) {
 				auto &flags = nulls[column];
 				const bool has_nulls = std::find(flags.begin(), flags.end(), 1) != flags.end();
 				input.columns.push_back({values[column].data(), has_nulls ? flags.data() : nullptr});
 			}
-			global.Try([&] { global.on_device[i]->Add(input); });
-			points[i].clear();
+			geometries[i].Send(global, i, input);
 		}
 		for (idx_t column = 0; column < values.size(); column++) {
 			values[column].clear();
@@ -169,49 +329,19 @@ public:
 
 	vector<vector<uint8_t>> values;
 	vector<vector<uint8_t>> nulls;
-	vector<vector<vibe::Vec2>> points;
-	vector<bool> has_empty;
-	vector<bool> has_more_ordinates;
+	vector<LocalGeometries> geometries;
 	idx_t count = 0;
 
 private:
-	void AddPoints(const PhysicalPin &op, Vector &column, idx_t rows, idx_t number) {
-		UnifiedVectorFormat format;
-		column.ToUnifiedFormat(rows, format);
-		auto geometries = UnifiedVectorFormat::GetData<string_t>(format);
-		for (idx_t i = 0; i < rows; i++) {
-			auto at = format.sel->get_index(i);
-			vibe::Vec2 point {vibe::NoCoordinate(), vibe::NoCoordinate()};
-			if (format.validity.RowIsValid(at)) {
-				auto data = const_data_ptr_cast(geometries[at].GetData());
-				auto size = geometries[at].GetSize();
-				if (!vibe::TryReadPoint(data, size, point)) {
-					RequireEmpty(op, data, size, number);
-					point = vibe::Vec2 {vibe::NoCoordinate(), vibe::NoCoordinate()};
-					has_empty[number] = true;
-				} else if (size > vibe::WKB_HEADER_BYTES + sizeof(point)) {
-					has_more_ordinates[number] = true;
-				}
+	bool IsFull() const {
+		bool has_shapes = false;
+		for (auto &column : geometries) {
+			if (column.ShapeBytes() >= SHAPE_BYTES_AT_ONCE) {
+				return true;
 			}
-			points[number].push_back(point);
+			has_shapes = has_shapes || column.HasShapes();
 		}
-	}
-
-	static void RequireEmpty(const PhysicalPin &op, const_data_ptr_t data, idx_t size, idx_t number) {
-		auto type = size >= vibe::WKB_HEADER_BYTES ? vibe::WkbTypeOf(vibe::LoadCount(data + 1)) : 0;
-		if (type != vibe::WKB_POINT) {
-			throw InvalidInputException(
-			    "vibe_pin: column \"%s\" of %s has other geometries than points, which is all that can be "
-			    "pinned",
-			    op.request.geometries[number], op.request.table.text);
-		}
-		// A header and two ordinates at least
-		if (size < vibe::WKB_HEADER_BYTES + 16 || !std::isnan(vibe::LoadDouble(data + vibe::WKB_HEADER_BYTES)) ||
-		    !std::isnan(vibe::LoadDouble(data + vibe::WKB_HEADER_BYTES + 8))) {
-			throw InvalidInputException(
-			    "vibe_pin: column \"%s\" of %s has a point whose coordinates are no finite numbers",
-			    op.request.geometries[number], op.request.table.text);
-		}
+		return count >= (has_shapes ? SHAPES_AT_ONCE : ROWS_AT_ONCE);
 	}
 };
 
@@ -242,12 +372,10 @@ unique_ptr<LocalSinkState> PhysicalPin::GetLocalSinkState(ExecutionContext &) co
 	return make_uniq<LocalPinState>(*this);
 }
 
-SinkResultType PhysicalPin::Sink(ExecutionContext &, DataChunk &chunk, OperatorSinkInput &input) const {
+SinkResultType PhysicalPin::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
 	auto &local = input.local_state.Cast<LocalPinState>();
-	local.Add(*this, chunk);
-	if (local.count >= ROWS_AT_ONCE) {
-		local.Send(input.global_state.Cast<PinState>());
-	}
+	auto &global = input.global_state.Cast<PinState>();
+	global.Try([&] { local.Add(context.client, *this, chunk, global); });
 	return SinkResultType::NEED_MORE_INPUT;
 }
 
@@ -256,10 +384,13 @@ SinkCombineResultType PhysicalPin::Combine(ExecutionContext &, OperatorSinkCombi
 	auto &local = input.local_state.Cast<LocalPinState>();
 	local.Send(global);
 	auto guard = LockState(global);
-	for (idx_t i = 0; i < local.has_empty.size(); i++) {
+	for (idx_t i = 0; i < local.geometries.size(); i++) {
+		auto &from = local.geometries[i];
 		auto &table = *global.tables[i];
-		table.has_empty = table.has_empty || local.has_empty[i];
-		table.has_more_ordinates = table.has_more_ordinates || local.has_more_ordinates[i];
+		table.has_empty = table.has_empty || from.has_empty;
+		table.has_empty_points = table.has_empty_points || from.has_empty_points;
+		table.has_more_ordinates = table.has_more_ordinates || from.has_more_ordinates;
+		table.has_shapes = table.has_shapes || from.has_shapes;
 	}
 	return SinkCombineResultType::FINISHED;
 }

@@ -5,7 +5,7 @@
 namespace duckdb {
 
 string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, const vector<bool> &needed, bool keeps) {
-	if (keeps && table.has_empty && scan.only_present) {
+	if (keeps && table.has_empty_points && scan.only_present) {
 		return "it has EMPTY points, and the filter by IS NOT NULL would take them for NULL";
 	}
 	for (idx_t i = 0; i < needed.size(); i++) {
@@ -22,7 +22,7 @@ string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, cons
 		if (name == scan.geometry && table.has_more_ordinates) {
 			return "the query reads column \"" + name + "\", and some of its points have Z or M, which are not pinned";
 		}
-		if (name == scan.geometry && keeps && table.has_empty) {
+		if (name == scan.geometry && keeps && table.has_empty_points) {
 			return "the query reads column \"" + name + "\", and its EMPTY points cannot be told from NULL";
 		}
 	}
@@ -31,11 +31,15 @@ string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, cons
 
 PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::GpuPinned &device,
                        const PinnedScan &scan, const vector<LogicalType> &types, const vector<bool> &needed,
-                       const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+                       const std::shared_ptr<const vibespatial::PinnedRows> &rows, shared_ptr<const HostColumn> shapes,
                        const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times)
-    : types(types), filter(filter), only_present(scan.only_present), filter_columns(table.columns.size()) {
-	// The points are always asked for: the CPU reads them where the device fails
-	vector<idx_t> numbers {HostRows::POINTS};
+    : types(types), filter(filter), only_present(scan.only_present), shapes(std::move(shapes)),
+      filter_columns(table.columns.size()) {
+	// Where rows come out, the points are always asked for: the CPU reads them where the device fails
+	vector<idx_t> numbers;
+	if (!needed.empty()) {
+		numbers.push_back(HostRows::POINTS);
+	}
 	for (auto &term : filter) {
 		numbers.push_back(term.column);
 	}
@@ -46,14 +50,15 @@ PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::
 	}
 	auto columns = table.host_rows->Bring(context, device, rows, numbers, threads, times);
 	idx_t next = 0;
-	points = columns[next++];
+	if (!needed.empty()) {
+		points = columns[next++];
+	}
 	for (auto &term : filter) {
 		filter_columns[term.column] = columns[next++];
 	}
 	for (idx_t i = 0; i < needed.size(); i++) {
 		if (needed[i]) {
-			const bool is_geometry = scan.columns[i] == scan.geometry;
-			sources.push_back(Source {i, is_geometry ? points : columns[next++], is_geometry});
+			sources.push_back(Source {i, scan.columns[i] == scan.geometry ? nullptr : columns[next++]});
 		}
 	}
 }
@@ -137,12 +142,39 @@ void PinnedSide::ReadPoints(idx_t segment, idx_t begin, idx_t count, vibe::Vec2 
 	}
 }
 
+void PinnedSide::ReadShapes(idx_t segment, const std::vector<size_t> &rows,
+                            const vibespatial::PinnedProbe::Visit &visit) const {
+	DataChunk chunk;
+	shapes->Initialize(chunk);
+	ChunkFilter chunk_filter(filter_columns);
+	auto current = DConstants::INVALID_INDEX;
+	for (auto row : rows) {
+		const idx_t number = row / STANDARD_VECTOR_SIZE, at = row % STANDARD_VECTOR_SIZE;
+		if (number != current) {
+			current = number;
+			shapes->Fetch(segment, number, chunk);
+			chunk_filter.Fetch(filter, segment, number);
+		}
+		vibespatial::JoinRow wkb {nullptr, 0};
+		if (FlatVector::Validity(chunk.data[0]).RowIsValid(at) && chunk_filter.Keeps(at)) {
+			auto &geometry = FlatVector::GetData<string_t>(chunk.data[0])[at];
+			wkb.data = const_data_ptr_cast(geometry.GetData());
+			wkb.size = static_cast<uint32_t>(geometry.GetSize());
+		}
+		visit(row, wkb);
+	}
+}
+
 PinnedSideReader::PinnedSideReader(ClientContext &context, const PinnedSide &side)
     : side(side), fetched(side.sources.size()) {
 	vector<bool> needed(side.types.size());
 	for (idx_t i = 0; i < side.sources.size(); i++) {
-		needed[side.sources[i].column] = true;
-		side.sources[i].from->Initialize(fetched[i]);
+		auto &source = side.sources[i];
+		needed[source.column] = true;
+		(source.from ? *source.from : *side.points).Initialize(fetched[i]);
+	}
+	if (side.shapes) {
+		side.shapes->Initialize(fetched_shapes);
 	}
 	result.Initialize(Allocator::Get(context), side.types, needed);
 }
@@ -153,7 +185,15 @@ void PinnedSideReader::FindDropped(idx_t segment, idx_t chunk, idx_t count, bool
 	for (idx_t i = 0; i < count; i++) {
 		dropped[i] = !filter.Keeps(i);
 	}
-	if (side.only_present) {
+	if (side.only_present && side.HasShapes(segment)) {
+		DataChunk shapes;
+		side.shapes->Initialize(shapes);
+		side.shapes->Fetch(segment, chunk, shapes);
+		auto &validity = FlatVector::Validity(shapes.data[0]);
+		for (idx_t i = 0; i < count; i++) {
+			dropped[i] = dropped[i] || !validity.RowIsValid(i);
+		}
+	} else if (side.only_present) {
 		DataChunk points;
 		side.points->Initialize(points);
 		side.points->Fetch(segment, chunk, points);
@@ -168,11 +208,16 @@ DataChunk &PinnedSideReader::Read(idx_t segment, idx_t chunk, idx_t count, bool 
 	result.Reset();
 	for (idx_t i = 0; i < side.sources.size() && !is_empty; i++) {
 		auto &source = side.sources[i];
-		source.from->Fetch(segment, chunk, fetched[i]);
-		if (source.is_geometry) {
-			WritePoints(fetched[i], count, result.data[source.column]);
+		auto &column = result.data[source.column];
+		if (source.from) {
+			source.from->Fetch(segment, chunk, fetched[i]);
+			column.Reference(fetched[i].data[0]);
+		} else if (side.HasShapes(segment)) {
+			side.shapes->Fetch(segment, chunk, fetched_shapes);
+			column.Reference(fetched_shapes.data[0]);
 		} else {
-			result.data[source.column].Reference(fetched[i].data[0]);
+			side.points->Fetch(segment, chunk, fetched[i]);
+			WritePoints(fetched[i], count, column);
 		}
 	}
 	SetRowCount(result, count);

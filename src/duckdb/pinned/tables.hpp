@@ -29,7 +29,7 @@ struct PinnedName {
 	}
 };
 
-//! What a query asks of a table: the points of a column, and the rows that the clauses keep
+//! What a query asks of a table: the geometries of a column, and the rows that the clauses keep
 struct PinnedScan {
 	PinnedName table;
 	string geometry;
@@ -53,11 +53,15 @@ public:
 	PinnedName table;
 	string geometry;
 	vector<Column> columns;
-	//! Some rows are EMPTY points
+	//! Some rows are EMPTY
 	bool has_empty = false;
+	//! Some are EMPTY points that are kept as if they were NULL
+	bool has_empty_points = false;
 	//! Some points have Z or M, which are not kept
 	bool has_more_ordinates = false;
-	//! Columns that queries have read
+	//! Some rows are kept as shapes
+	bool has_shapes = false;
+	//! Columns that queries have read, and the WKB of shapes
 	unique_ptr<HostRows> host_rows;
 	//! The snapshot: when its transaction began, for DuckDB and for the watch
 	transaction_t start_time = 0;

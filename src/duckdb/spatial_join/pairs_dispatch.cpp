@@ -67,6 +67,10 @@ void PairsDispatch::NoteUnused(const PinnedTable &table, const string &why) {
 	dispatch.AddNote("pinned " + table.table.text + " is not used: " + why);
 }
 
+static string DescribePinned(const PinnedTable &table) {
+	return (table.has_shapes ? "the geometries are pinned: " : "the points are pinned: ") + table.table.text;
+}
+
 void PairsDispatch::FindPinned() {
 	if (mode == ExecutionMode::CPU) {
 		return;
@@ -85,6 +89,10 @@ void PairsDispatch::FindPinned() {
 	auto on_device = table ? table->OnDevice() : nullptr;
 	if (on_device && why_not.empty()) {
 		probe.rows = on_device->Use();
+		pinned_work.shapes = table->host_rows->Shapes();
+		if (table->has_shapes && !pinned_work.shapes) {
+			probe.rows.reset(); // another query has found that it was evicted, or is invalid
+		}
 	}
 	if (probe.rows) {
 		pinned = std::move(table);
@@ -219,7 +227,10 @@ bool PairsDispatch::UsePinned(optional_ptr<SpatialBuild> build) {
 		return false;
 	}
 	if (pinned->has_empty && build->Index().EmptyProbesMatter()) {
-		NoteUnused(*pinned, "it has EMPTY points, which are near or equal to others");
+		NoteUnused(*pinned, "it has EMPTY geometries, which are near or equal to others");
+		return false;
+	}
+	if ((!op.OnlyCounts() || pinned->has_shapes) && !BringPinned()) {
 		return false;
 	}
 	if (op.OnlyCounts()) {
@@ -229,11 +240,11 @@ bool PairsDispatch::UsePinned(optional_ptr<SpatialBuild> build) {
 			return false;
 		}
 		pinned_work.probe.rows.reset();
-	} else if (!BringPinned()) {
-		return false;
+	} else {
+		pinned_work.pieces = vibespatial::CutPinned(*pinned_work.probe.rows);
 	}
 	pinned->hits++;
-	dispatch.AddNote("the points are pinned: " + pinned->table.text);
+	dispatch.AddNote(DescribePinned(*pinned));
 	uses_pin = true;
 	return true;
 }
@@ -241,11 +252,12 @@ bool PairsDispatch::UsePinned(optional_ptr<SpatialBuild> build) {
 bool PairsDispatch::BringPinned() {
 	auto &probe = pinned_work.probe;
 	const auto begin = Now();
+	const auto needed = op.OnlyCounts() ? vector<bool>() : op.buffered_columns;
 	vibespatial::GpuTimes times;
 	try {
 		pinned_work.side =
 		    make_uniq<PinnedSide>(context, *pinned, *pinned_work.device, *op.pinned_scan, op.children[0].get().types,
-		                          op.buffered_columns, probe.rows, probe.filter, threads, times);
+		                          needed, probe.rows, pinned_work.shapes, probe.filter, threads, times);
 	} catch (const vibespatial::GpuError &error) {
 		session.Fail(error);
 		return false;
@@ -258,10 +270,15 @@ bool PairsDispatch::BringPinned() {
 		session.AddTimes(times);
 	}
 	auto &side = *pinned_work.side;
-	probe.read = [&side](size_t segment, size_t first, size_t count, vibe::Vec2 *to) {
-		side.ReadPoints(segment, first, count, to);
+	if (!op.OnlyCounts()) {
+		probe.read = [&side](size_t segment, size_t first, size_t count, vibe::Vec2 *to) {
+			side.ReadPoints(segment, first, count, to);
+		};
+	}
+	probe.read_shapes = [&side](size_t segment, const std::vector<size_t> &rows,
+	                            const vibespatial::PinnedProbe::Visit &visit) {
+		side.ReadShapes(segment, rows, visit);
 	};
-	pinned_work.pieces = vibespatial::CutPinned(*probe.rows);
 	return true;
 }
 
@@ -384,7 +401,7 @@ string PairsDispatch::DescribePin(ClientContext &context, const PhysicalSpatialJ
 		return string();
 	}
 	auto decision = DecidePlan(context, vibespatial::Operation::JOIN_PINNED, table->rows);
-	return decision.IsGpu() ? "gpu (the points are pinned: " + table->table.text + ")" : string();
+	return decision.IsGpu() ? "gpu (" + DescribePinned(*table) + ")" : string();
 }
 
 bool PairsDispatch::IsPlanned(ClientContext &context, vibespatial::Operation operation, idx_t probe_rows) {

@@ -17,7 +17,9 @@ struct PinnedWork {
 	//! The table may become invalid meanwhile: the rows stay those of the query
 	std::shared_ptr<vibespatial::GpuPinned> device;
 	vibespatial::PinnedProbe probe;
+	shared_ptr<const HostColumn> shapes;
 	unique_ptr<PinnedSide> side;
+	//! None where rows are only counted
 	std::vector<vibespatial::PinnedPiece> pieces;
 };
 
@@ -73,7 +75,7 @@ public:
 	}
 	//! The pieces that are left to the source; null where there are none
 	optional_ptr<const PinnedWork> Pinned() const {
-		return pinned_work.side ? &pinned_work : nullptr;
+		return pinned_work.pieces.empty() ? nullptr : &pinned_work;
 	}
 
 	//! How many tiles are left to the source
@@ -127,7 +129,7 @@ private:
 	//! Looks for the probe side on the device, as the transaction of the query sees it
 	void FindPinned();
 	void NoteUnused(const PinnedTable &table, const string &why);
-	//! Makes the pieces; false where the columns of the rows cannot be had
+	//! Lets the host read what it needs of the rows; false where that cannot be had
 	bool BringPinned();
 	//! False where only the CPU can be asked about it
 	bool Attach(SpatialBuild &build);

@@ -22,7 +22,7 @@ public:
 		if (input.GetVectorType() == VectorType::FLAT_VECTOR && FlatVector::Validity(input).CheckAllValid(count_p)) {
 			rows = FlatVector::GetData<string_t>(input);
 			count = count_p;
-			for (; next < AHEAD && next < count; next++) {
+			for (const auto ahead = part == ALL ? AHEAD : AHEAD_OF_FEW; next < ahead && next < count; next++) {
 				Fetch(rows[next]);
 			}
 		}
@@ -35,6 +35,8 @@ public:
 
 private:
 	static constexpr idx_t AHEAD = 3;
+	//! Rows of which a line or two are asked for: memory takes longer than the work on three of them
+	static constexpr idx_t AHEAD_OF_FEW = 8;
 	static constexpr idx_t LINE = 64;
 	//! Beyond this the hardware has caught up within the row
 	static constexpr idx_t MOST = 1024;

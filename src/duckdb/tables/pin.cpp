@@ -145,7 +145,8 @@ void RegisterPin(ExtensionLoader &loader) {
 	AddNamedParameter(function, "columns", LogicalType::LIST(LogicalType::VARCHAR));
 	RegisterRelationFunction(
 	    loader, std::move(function), {"table_name"},
-	    "Keeps the points of a table on the GPU, with columns of numbers beside them: joins that read no other columns "
+	    "Keeps the geometries of a table on the GPU, with columns of numbers beside them: joins that read no other "
+	    "columns "
 	    "of it then do not scan it, and send nothing. `columns` are geometries, and numbers, booleans, dates and "
 	    "timestamps to filter by or to return; without a geometry among them all geometries are kept. A change of the "
 	    "table's database makes the copy invalid.",
@@ -159,7 +160,7 @@ void RegisterPin(ExtensionLoader &loader) {
 	    .Register(loader, Unpin);
 	SqlTable("vibe_pins",
 	         "The tables that vibe_pin() keeps on the GPU: rows, bytes now, whether queries can read them there or why "
-	         "not, how many have, and the bytes of columns that were copied to host memory for joins that return rows.")
+	         "not, how many have, and the bytes of columns that are in host memory for joins that return rows.")
 	    .Column("table_name", LogicalType::VARCHAR)
 	    .Column("geometry", LogicalType::VARCHAR)
 	    .Column("columns", LogicalType::LIST(LogicalType::VARCHAR))

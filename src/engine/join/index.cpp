@@ -480,14 +480,7 @@ void JoinIndex::PackRow(uint32_t row, PackedShapes &packed) const {
 	} else if (auto view = CachedShape(row)) {
 		packed.Add(*view);
 	} else {
-		try {
-			GeometryBatch scratch;
-			Shape shape;
-			BuildShape(wkb.data, wkb.size, scratch, shape);
-			packed.Add(shape.View());
-		} catch (const GeometryError &) {
-			packed.AddUnknown(box); // an error only if a pair needs this row
-		}
+		packed.AddWkb(wkb, box);
 	}
 }
 

@@ -192,14 +192,7 @@ void KnnIndex::PackRow(uint32_t row, PackedShapes &packed) const {
 		packed.Add(shape->View());
 		return;
 	}
-	GeometryBatch scratch;
-	Shape shape;
-	try {
-		BuildShape(rows[row].data, rows[row].size, scratch, shape);
-		packed.Add(shape.View());
-	} catch (const GeometryError &) {
-		packed.AddUnknown(Box::Empty()); // an error only if a search comes so far
-	}
+	packed.AddWkb(rows[row], Box::Empty());
 }
 
 void KnnIndex::Upload(GpuBuild &build, Parallel &parallel, GpuTimes &times) const {

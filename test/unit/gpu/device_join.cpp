@@ -13,6 +13,7 @@
 #include "engine/gpu/interface/join.hpp"
 #include "engine/gpu/interface/scalar.hpp"
 #include "vibe/hausdorff.h"
+#include "engine/dispatch/needs.hpp"
 #include "engine/dispatch/operation.hpp"
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
@@ -376,6 +377,120 @@ DeviceAnswer OnDevice(GpuEngine &engine, JoinIndex &index, const Rows &probes, c
 	return answer;
 }
 
+//! The rows of the probe side where they are on the device before they are asked for: the pairs of those that pass a filter
+class PinnedProbes {
+public:
+	PinnedProbes(GpuEngine &engine, const Rows &probes) : probes(probes) {
+		PinnedLayout layout;
+		layout.widths = {2};
+		pinned = engine.NewPinned(layout);
+		for (size_t half = 0; half < 2; half++) {
+			const size_t begin = Begin(half);
+			std::vector<int16_t> numbers;
+			for (size_t i = begin; i < Begin(half + 1); i++) {
+				numbers.push_back(NumberOf(i));
+			}
+			PinnedInput input;
+			input.count = numbers.size();
+			input.wkb = probes.rows.data() + begin;
+			input.pack = [&](uint32_t row, PackedShapes &packed) {
+				vibe::Box box;
+				const auto &wkb = probes.rows[begin + row];
+				WkbBounds(wkb.data, wkb.size, box);
+				packed.AddWkb(wkb, box);
+			};
+			input.columns.push_back({reinterpret_cast<const uint8_t *>(numbers.data()), nullptr});
+			REQUIRE(pinned->Add(input) == half);
+		}
+		GpuTimes times;
+		pinned->Finish(nullptr, times);
+		REQUIRE(times.bytes_to_device > 0);
+		rows = pinned->Use();
+		REQUIRE(rows);
+	}
+
+	static int16_t NumberOf(size_t row) {
+		return static_cast<int16_t>(row % 10);
+	}
+
+	DeviceAnswer Ask(GpuEngine &engine, JoinIndex &index, const std::shared_ptr<GpuBuild> &build,
+	                 const PinnedTerms &filter) const {
+		DeviceAnswer answer;
+		answer.counts.assign(index.RowCount(), 0);
+		answer.found.assign(probes.rows.size(), false);
+		auto tile = engine.NewTile(build, index.Condition());
+		JoinProbe decide(index, [] {});
+		decide.BeginTests(probes.rows.data(), probes.rows.size(), nullptr);
+		for (auto output : {GpuOutput::PAIRS, GpuOutput::COUNTS, GpuOutput::FOUND}) {
+			for (size_t half = 0; half < 2; half++) {
+				const auto first = static_cast<uint32_t>(Begin(half));
+				REQUIRE(rows->Count(half) == Begin(half + 1) - first);
+				REQUIRE(rows->Kind(half).are_shapes);
+				// Without the first rows of the segment
+				GpuTileInput input;
+				input.pinned = rows.get();
+				input.segment = half;
+				input.offset = SKIPPED;
+				input.count = rows->Count(half) - SKIPPED;
+				input.filter = &filter;
+				input.output = output;
+				tile->Begin(input);
+				const auto &result = tile->Finish();
+				auto add = [&](uint32_t row, uint32_t build_row) {
+					if (output == GpuOutput::PAIRS) {
+						answer.pairs.emplace_back(first + SKIPPED + row, build_row);
+					} else if (output == GpuOutput::COUNTS) {
+						answer.counts[build_row]++;
+					} else {
+						answer.found[first + SKIPPED + row] = true;
+					}
+				};
+				for (size_t i = 0; i < result.pairs; i++) {
+					add(result.probe[i], result.build[i]);
+				}
+				for (size_t i = 0; result.counts && i < index.RowCount(); i++) {
+					answer.counts[i] += result.counts[i];
+				}
+				for (size_t i = 0; result.found && i < input.count; i++) {
+					answer.found[first + SKIPPED + i] = result.found[i] != 0;
+				}
+				for (size_t i = 0; i < result.open; i++) {
+					if (decide.Test(first + SKIPPED + result.open_probe[i], result.open_build[i])) {
+						add(result.open_probe[i], result.open_build[i]);
+					}
+				}
+			}
+		}
+		std::sort(answer.pairs.begin(), answer.pairs.end());
+		return answer;
+	}
+	//! What Ask() should find among the pairs of all rows
+	DeviceAnswer Expect(const PairVector &pairs, size_t build_rows, bool filtered) const {
+		DeviceAnswer answer;
+		answer.counts.assign(build_rows, 0);
+		answer.found.assign(probes.rows.size(), false);
+		for (auto &pair : pairs) {
+			const size_t in_half = pair.first - (pair.first < Begin(1) ? 0 : Begin(1));
+			if (in_half >= SKIPPED && (!filtered || NumberOf(pair.first) >= 3)) {
+				answer.pairs.push_back(pair);
+				answer.counts[pair.second]++;
+				answer.found[pair.first] = true;
+			}
+		}
+		return answer;
+	}
+
+private:
+	static constexpr uint32_t SKIPPED = 5;
+	size_t Begin(size_t half) const {
+		return half == 0 ? 0 : half == 1 ? probes.rows.size() / 3 : probes.rows.size();
+	}
+
+	const Rows &probes;
+	std::shared_ptr<GpuPinned> pinned;
+	std::shared_ptr<const PinnedRows> rows;
+};
+
 //! Both engines, whatever the sides are made of; the candidates that the device looked at
 uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t count, unsigned seed, const char *name) {
 	AllThreads parallel;
@@ -456,6 +571,21 @@ uint64_t RequireSame(GpuEngine &engine, const JoinCondition &condition, size_t c
 				check(true);
 			}
 		}
+		if (!by_probe && !index.EmptyProbesMatter()) {
+			const PinnedProbes pinned(engine, probes);
+			PinnedTerm from_three;
+			from_three.low = 3;
+			from_three.high = 9;
+			for (bool filtered : {false, true}) {
+				const auto answer =
+				    pinned.Ask(engine, index, build, filtered ? PinnedTerms {from_three} : PinnedTerms());
+				const auto right = pinned.Expect(expected, index.RowCount(), filtered);
+				INFO(name << ", pinned shapes, probe points " << probe_points << ", filtered " << filtered);
+				REQUIRE(answer.pairs == right.pairs);
+				REQUIRE(answer.counts == right.counts);
+				REQUIRE(answer.found == right.found);
+			}
+		}
 		pairs += expected.size();
 	}
 	WARN(name << ": " << candidates << " candidates, " << pairs << " pairs, " << open << " left open");
@@ -494,6 +624,7 @@ TEST_CASE("device: joins by relation are the CPU's", "[device]") {
 		return;
 	}
 	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SPATIAL_JOIN), 120).empty());
+	REQUIRE(engine->EnsureWarm(FilterNeeds(), 120).empty());
 	for (uint32_t k = vibe::PREDICATE_INTERSECTS; k <= vibe::PREDICATE_EQUALS; k++) {
 		if (k == vibe::PREDICATE_DISJOINT) {
 			continue; // no index
@@ -514,6 +645,7 @@ TEST_CASE("device: joins by distance and box are the CPU's", "[device]") {
 		return;
 	}
 	REQUIRE(engine->EnsureWarm(KernelNeeds(KernelSet::SPATIAL_JOIN), 120).empty());
+	REQUIRE(engine->EnsureWarm(FilterNeeds(), 120).empty());
 	const char *const limits[] = {"none", "constant", "by probe", "by build", "sum"};
 	for (auto from : {JoinLimit::CONSTANT, JoinLimit::PROBE, JoinLimit::BUILD, JoinLimit::SUM}) {
 		for (bool strict : {false, true}) {

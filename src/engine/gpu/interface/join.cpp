@@ -1,5 +1,7 @@
 #include "engine/gpu/interface/join.hpp"
 
+#include "engine/relate/prepared.hpp"
+#include "geometry/error.hpp"
 #include "vibe/pairs.h"
 
 #include <cstring>
@@ -59,6 +61,18 @@ void PackedShapes::AddBox(const vibe::Box &box) {
 
 void PackedShapes::AddUnknown(const vibe::Box &box) {
 	AddBare(box, vibe::DIMENSION_UNKNOWN);
+}
+
+void PackedShapes::AddWkb(const JoinRow &row, const vibe::Box &box) {
+	GeometryBatch scratch;
+	Shape shape;
+	try {
+		BuildShape(row.data, row.size, scratch, shape);
+	} catch (const GeometryError &) {
+		AddUnknown(box);
+		return;
+	}
+	Add(shape.View());
 }
 
 std::vector<size_t> PackedShapes::CutPieces(size_t begin, size_t end,
@@ -146,11 +160,10 @@ void WkbLayout::MakeGroups(Parallel &parallel) {
 	});
 }
 
-void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
-                   const std::function<void(uint32_t row, PackedShapes &packed)> &pack, Parallel &parallel) {
+void AddLeftShapes(const std::vector<uint32_t> &left, const JoinRow *rows, const ShapePacker &pack, Parallel &parallel,
+                   const std::function<void(const std::vector<PackedShapes> &pieces)> &add) {
 	//! A round of pieces ends with the row that brings it to this size
 	constexpr size_t BYTES_PER_ROUND = WkbLayout::GROUP_BYTES;
-	auto &left = upload.LeftRows();
 	for (size_t begin = 0, end = 0; begin < left.size(); begin = end) {
 		size_t bytes = 0;
 		while (end < left.size() && bytes < BYTES_PER_ROUND) {
@@ -163,8 +176,13 @@ void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
 				pack(left[i], pieces[piece]);
 			}
 		});
-		upload.AddShapes(pieces, parallel);
+		add(pieces);
 	}
+}
+
+void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows, const ShapePacker &pack, Parallel &parallel) {
+	AddLeftShapes(upload.LeftRows(), rows, pack, parallel,
+	              [&](const std::vector<PackedShapes> &pieces) { upload.AddShapes(pieces, parallel); });
 }
 
 void ShapeRows::Clear(Memory memory_p) {

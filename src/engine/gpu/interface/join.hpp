@@ -34,6 +34,8 @@ struct PackedShapes {
 	void AddBox(const vibe::Box &box);
 	//! A row that the device leaves open wherever its box meets another
 	void AddUnknown(const vibe::Box &box);
+	//! The shape of WKB with this box, or an unknown one where it is invalid: that is an error only if a pair needs the row
+	void AddWkb(const JoinRow &row, const vibe::Box &box);
 	void Clear() {
 		bytes.clear();
 		views.clear();
@@ -204,9 +206,14 @@ public:
 	virtual void Finish() = 0;
 };
 
-//! Adds the shapes of all rows that are left: `pack(row, packed)` makes one
-void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows,
-                   const std::function<void(uint32_t row, PackedShapes &packed)> &pack, Parallel &parallel);
+//! Makes the shape of a row
+typedef std::function<void(uint32_t row, PackedShapes &packed)> ShapePacker;
+
+//! Makes the shapes of the rows in `left`, which are among `rows`, and has them added in order
+void AddLeftShapes(const std::vector<uint32_t> &left, const JoinRow *rows, const ShapePacker &pack, Parallel &parallel,
+                   const std::function<void(const std::vector<PackedShapes> &pieces)> &add);
+//! For all rows that are left of an upload
+void AddLeftShapes(GpuRowUpload &upload, const JoinRow *rows, const ShapePacker &pack, Parallel &parallel);
 
 //! A build side on the device. Its parts are set once, by whoever needs them first.
 class GpuBuild {
@@ -231,7 +238,7 @@ struct GpuTileInput {
 	//! Rows [first, first + count) of the tile
 	size_t first = 0;
 	size_t count = 0;
-	//! All rows of the tile; null: the points that were written to Points(), or pinned ones
+	//! All rows of the tile; null: the points that were written to Points(), or pinned rows
 	const ShapeRows *shapes = nullptr;
 	//! The rows of the tile are those of a segment of a pinned table that pass the filter; the others meet nothing
 	const PinnedRows *pinned = nullptr;
@@ -294,7 +301,7 @@ public:
 	virtual void Begin(const GpuTileInput &input) = 0;
 	//! Waits for the work. Throws GpuError, or GpuMemoryError if a smaller tile may fit.
 	virtual const GpuTileResult &Finish() = 0;
-	//! The points of an input of pinned rows, as the device sees them, where no work is under way. Throws GpuError.
+	//! The points of an input of pinned points, as the device sees them, where no work is under way. Throws GpuError.
 	virtual void ReadPinned(const GpuTileInput &input, vibe::Vec2 *to) = 0;
 };
 

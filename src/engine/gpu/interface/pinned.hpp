@@ -1,13 +1,15 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/interface/pinned.hpp
 //
-// A table that stays on the device: the points of one geometry column, and columns of numbers beside them. Tiles of a join read them
-// there (engine/gpu/interface/join.hpp), so that a query sends nothing.
-// Promise: the rows that were added, in an order of their own. When they stop being those of the table is the caller's to know.
+// A table that stays on the device: one geometry column, and columns of numbers beside it. Tiles of a join read them
+// there (engine/gpu/interface/join.hpp), so that a query sends nothing. Rows lie in segments, of points or of shapes.
+// Promise: the rows that were added. Points are in an order of their own, shapes in that in which they came: the caller keeps what the
+// device cannot give back. When they stop being those of the table is the caller's to know.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/gpu/interface/engine.hpp"
+#include "engine/input/row.hpp"
 #include "vibe/pinned.h"
 
 #include <functional>
@@ -15,6 +17,8 @@
 #include <vector>
 
 namespace vibespatial {
+
+struct PackedShapes;
 
 struct PinnedLayout {
 	//! Bytes of the values of each column beside the points: 1, 2, 4 or 8
@@ -35,6 +39,10 @@ struct PinnedInput {
 	size_t count = 0;
 	//! NaN for rows that meet nothing
 	const vibe::Vec2 *points = nullptr;
+	//! Without points: the geometries, of which the device makes shapes. These rows become a segment.
+	const JoinRow *wkb = nullptr;
+	//! Makes the shape of a row that the device does not read
+	std::function<void(uint32_t row, PackedShapes &packed)> pack;
 	std::vector<Column> columns;
 };
 
@@ -51,7 +59,7 @@ struct PinnedOutput {
 	size_t segment = 0;
 	size_t begin = 0;
 	size_t count = 0;
-	//! Null where they are not asked for
+	//! Null where they are not asked for, or there are shapes
 	vibe::Vec2 *points = nullptr;
 	std::vector<Column> columns;
 };
@@ -68,6 +76,14 @@ struct PinnedTerm {
 //! At most vibe::PinnedFilter::MAX_RANGES; none: all rows pass
 typedef std::vector<PinnedTerm> PinnedTerms;
 
+//! What the rows of a segment are
+struct PinnedKind {
+	bool are_shapes = false;
+	//! Some of the shapes are points; some are large
+	bool has_points = false;
+	bool has_large = false;
+};
+
 //! The rows while somebody reads them: they are not evicted meanwhile. Rows of a segment are numbered from 0.
 class PinnedRows {
 public:
@@ -75,6 +91,7 @@ public:
 
 	virtual size_t Segments() const = 0;
 	virtual size_t Count(size_t segment) const = 0;
+	virtual PinnedKind Kind(size_t segment) const = 0;
 };
 
 //! Copies rows to the host; one thread at a time uses it
@@ -93,9 +110,9 @@ class GpuPinned {
 public:
 	virtual ~GpuPinned() = default;
 
-	//! Adds rows; before Finish(). Throws GpuError.
-	virtual void Add(const PinnedInput &input) = 0;
-	//! All rows were added: puts them in an order that suits the device. `poll` throws to end it. Throws GpuError.
+	//! Adds rows; before Finish(). Returns the number of the segment of shapes. Throws GpuError.
+	virtual size_t Add(const PinnedInput &input) = 0;
+	//! All rows were added: puts points in an order that suits the device. `poll` throws to end it. Throws GpuError.
 	virtual void Finish(const std::function<void()> &poll, GpuTimes &times) = 0;
 	//! Null where the rows were evicted, since others needed the memory
 	virtual std::shared_ptr<const PinnedRows> Use() = 0;

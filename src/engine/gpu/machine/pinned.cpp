@@ -1,5 +1,7 @@
 #include "engine/gpu/machine/pinned.hpp"
 
+#include "engine/gpu/machine/shapes.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -44,25 +46,30 @@ MachineArray<T> MachinePinned::New(uint64_t count) {
 	return array;
 }
 
-PinnedSegment &MachinePinned::SegmentWithRoom() {
-	auto &segments = rows->segments;
-	if (!segments.empty() && segments.back().count < segments.back().capacity) {
-		return segments.back();
-	}
+PinnedSegment MachinePinned::NewSegment(size_t capacity) {
 	PinnedSegment segment;
-	const uint64_t most = machine->limits.pinned_rows, so_far = row_count;
-	segment.capacity = std::min(most, std::max(LEAST_ROWS, expected_rows > so_far ? expected_rows - so_far : 0));
-	segment.points = New<vibe::Vec2>(segment.capacity);
+	segment.capacity = capacity;
 	for (auto width : rows->widths) {
-		segment.values.push_back(New<vibe::u8>(segment.capacity * width));
+		segment.values.push_back(New<vibe::u8>(capacity * width));
 		segment.nulls.emplace_back();
 	}
-	segments.push_back(std::move(segment));
-	return segments.back();
+	return segment;
 }
 
-void MachinePinned::AddTo(PinnedSegment &segment, const PinnedInput &input, size_t begin, size_t size) {
-	machine->Put(segment.points.at + segment.count, input.points + begin, size * sizeof(vibe::Vec2));
+size_t MachinePinned::SegmentWithRoom() {
+	auto &segments = rows->segments;
+	if (last_points == NONE || segments[last_points].count == segments[last_points].capacity) {
+		const uint64_t most = machine->limits.pinned_rows, so_far = row_count;
+		auto segment =
+		    NewSegment(std::min(most, std::max(LEAST_ROWS, expected_rows > so_far ? expected_rows - so_far : 0)));
+		segment.points = New<vibe::Vec2>(segment.capacity);
+		last_points = segments.size();
+		segments.push_back(std::move(segment));
+	}
+	return last_points;
+}
+
+void MachinePinned::AddColumns(PinnedSegment &segment, const PinnedInput &input, size_t begin, size_t size) {
 	for (size_t i = 0; i < rows->widths.size(); i++) {
 		const auto &column = input.columns[i];
 		const size_t width = rows->widths[i];
@@ -83,12 +90,7 @@ void MachinePinned::AddTo(PinnedSegment &segment, const PinnedInput &input, size
 	row_count += size;
 }
 
-void MachinePinned::Add(const PinnedInput &input) {
-	std::lock_guard<std::mutex> guard(lock);
-	if (!machine) {
-		machine = machines();
-	}
-	machine->Use();
+void MachinePinned::AddPoints(const PinnedInput &input) {
 	for (size_t i = 0; i < input.count; i++) {
 		const auto &point = input.points[i];
 		if (point.x == point.x) {
@@ -99,11 +101,55 @@ void MachinePinned::Add(const PinnedInput &input) {
 		}
 	}
 	for (size_t begin = 0; begin < input.count;) {
-		auto &segment = SegmentWithRoom();
+		auto &segment = rows->segments[SegmentWithRoom()];
 		const size_t size = std::min(input.count - begin, segment.capacity - segment.count);
-		AddTo(segment, input, begin, size);
+		machine->Put(segment.points.at + segment.count, input.points + begin, size * sizeof(vibe::Vec2));
+		AddColumns(segment, input, begin, size);
 		begin += size;
 	}
+}
+
+void MachinePinned::AddShapes(const PinnedInput &input) {
+	Serial serial;
+	WkbLayout layout(input.count);
+	for (size_t part = 0; part < layout.parts.size(); part++) {
+		layout.Read(part, input.wkb);
+	}
+	layout.MakeGroups(serial);
+	GpuRows device_rows;
+	device_rows.count = input.count;
+	device_rows.wkb = input.wkb;
+	device_rows.layout = &layout;
+	auto segment = NewSegment(input.count);
+	BuildShapes shapes(
+	    *machine,
+	    [&](size_t size) {
+		    const auto array = New<vibe::u8>(std::max<size_t>(size, 8));
+		    segment.held.push_back(array.held);
+		    return array.at;
+	    },
+	    device_rows, serial);
+	AddLeftShapes(shapes.LeftRows(), input.wkb, input.pack, serial,
+	              [&](const std::vector<PackedShapes> &pieces) { shapes.Add(pieces, serial); });
+	segment.shapes = shapes.Views();
+	segment.kind = PinnedKind {true, shapes.has_points, shapes.has_large};
+	AddColumns(segment, input, 0, input.count);
+	machine->Synchronize();
+	rows->segments.push_back(std::move(segment));
+}
+
+size_t MachinePinned::Add(const PinnedInput &input) {
+	std::lock_guard<std::mutex> guard(lock);
+	if (!machine) {
+		machine = machines();
+	}
+	machine->Use();
+	if (input.points) {
+		AddPoints(input);
+	} else {
+		AddShapes(input);
+	}
+	return rows->segments.size() - 1;
 }
 
 void MachinePinned::Sort(PinnedSegment &segment) {
@@ -153,7 +199,9 @@ void MachinePinned::Finish(const std::function<void()> &poll, GpuTimes &times) {
 			if (poll) {
 				poll();
 			}
-			Sort(segment);
+			if (!segment.shapes) {
+				Sort(segment);
+			}
 		}
 		times.kernel_ms += machine->EndStep(begin);
 		machine->AddBytes(times);

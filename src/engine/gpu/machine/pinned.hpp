@@ -1,12 +1,14 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/machine/pinned.hpp
 //
-// Pinned tables on a machine. Rows lie in segments of as many rows as a tile takes at once, each in the order of a Hilbert curve.
+// Pinned tables on a machine. Points lie in segments of as many rows as a tile takes at once, each in the order of a Hilbert curve; shapes
+// in the segments in which they came.
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "engine/gpu/interface/pinned.hpp"
 #include "engine/gpu/machine/machine.hpp"
+#include "vibe/shape.h"
 
 #include <atomic>
 #include <list>
@@ -18,6 +20,10 @@ namespace vibespatial {
 //! Some rows of a pinned table
 struct PinnedSegment {
 	MachineArray<vibe::Vec2> points;
+	//! Instead of points, with the memory that they are in
+	const vibe::ShapeView *shapes = nullptr;
+	std::vector<std::shared_ptr<void>> held;
+	PinnedKind kind;
 	std::vector<MachineArray<vibe::u8>> values;
 	//! Nothing where no row is NULL
 	std::vector<MachineArray<vibe::u8>> nulls;
@@ -33,6 +39,9 @@ public:
 	size_t Count(size_t segment) const override {
 		return segments[segment].count;
 	}
+	PinnedKind Kind(size_t segment) const override {
+		return segments[segment].kind;
+	}
 	//! The filter as a kernel takes it
 	vibe::PinnedFilter Filter(size_t segment, const PinnedTerms &terms) const;
 
@@ -46,7 +55,7 @@ class MachinePinned : public GpuPinned {
 public:
 	MachinePinned(MachinePins &pins, MachineFactory machines, const PinnedLayout &layout);
 
-	void Add(const PinnedInput &input) override;
+	size_t Add(const PinnedInput &input) override;
 	void Finish(const std::function<void()> &poll, GpuTimes &times) override;
 	std::shared_ptr<const PinnedRows> Use() override;
 	std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) override;
@@ -68,8 +77,13 @@ public:
 private:
 	template <class T>
 	MachineArray<T> New(uint64_t count);
-	PinnedSegment &SegmentWithRoom();
-	void AddTo(PinnedSegment &segment, const PinnedInput &input, size_t begin, size_t size);
+	//! Has room for columns of so many rows
+	PinnedSegment NewSegment(size_t capacity);
+	//! The number of a segment of points
+	size_t SegmentWithRoom();
+	void AddColumns(PinnedSegment &segment, const PinnedInput &input, size_t begin, size_t size);
+	void AddPoints(const PinnedInput &input);
+	void AddShapes(const PinnedInput &input);
 	void Sort(PinnedSegment &segment);
 
 	MachinePins &pins;
@@ -80,6 +94,9 @@ private:
 	std::unique_ptr<Machine> machine;
 	std::shared_ptr<MachinePinnedRows> rows;
 	std::atomic<bool> is_finished {false};
+	//! The last segment of points; NONE: there is none
+	static constexpr size_t NONE = SIZE_MAX;
+	size_t last_points = NONE;
 	vibe::Box extent = vibe::Box::Empty();
 	std::atomic<uint64_t> row_count {0};
 	std::atomic<uint64_t> bytes {0};

@@ -168,20 +168,28 @@ private:
 		}
 	}
 
-	//! The points where they are, or those that pass the filter
+	//! The rows where they are, or those that pass the filter
 	void UsePinned() {
 		const auto &pinned = static_cast<const MachinePinnedRows &>(*input.pinned);
-		const Vec2 *points = pinned.segments[input.segment].points.at;
+		const auto &segment = pinned.segments[input.segment];
 		const size_t first = input.offset + input.first;
+		probe = SideView {segment.shapes ? segment.shapes + first : nullptr,
+		                  segment.shapes ? nullptr : segment.points.at + first};
 		if (!input.filter || input.filter->empty()) {
-			probe = SideView {nullptr, points + first};
 			return;
 		}
-		const auto count = static_cast<uint32_t>(input.count);
-		auto *passing = machine.Temporary<Vec2>("join points", input.count);
-		machine.Launch("pinned_rows", "mask_points", count, points, static_cast<uint32_t>(first), count,
-		               pinned.Filter(input.segment, *input.filter), passing);
-		probe = SideView {nullptr, passing};
+		const auto count = static_cast<uint32_t>(input.count), from = static_cast<uint32_t>(first);
+		const auto filter = pinned.Filter(input.segment, *input.filter);
+		if (segment.shapes) {
+			auto *passing = machine.Temporary<vibe::ShapeView>("join passing shapes", count);
+			machine.Launch("pinned_rows", "mask_shapes", count, segment.shapes, from, count, filter, passing);
+			probe.shapes = passing;
+		} else {
+			auto *passing = machine.Temporary<Vec2>("join points", count);
+			machine.Launch("pinned_rows", "mask_points", count, static_cast<const Vec2 *>(segment.points.at), from,
+			               count, filter, passing);
+			probe.points = passing;
+		}
 	}
 
 	//! Looks for candidates, decides them and keeps what is asked for
@@ -275,8 +283,9 @@ private:
 		PairSides sides;
 		sides.left = probe;
 		sides.right = build.side;
-		sides.has_points = build.has_points || (input.shapes && input.shapes->HasPoints());
-		sides.has_large = build.has_large || (input.shapes && input.shapes->HasLarge());
+		const auto kind = input.pinned ? input.pinned->Kind(input.segment) : PinnedKind();
+		sides.has_points = build.has_points || kind.has_points || (input.shapes && input.shapes->HasPoints());
+		sides.has_large = build.has_large || kind.has_large || (input.shapes && input.shapes->HasLarge());
 		const uint64_t at_once = machine.limits.pairs_at_once;
 		for (uint64_t begin = 0; begin < candidates.capacity; begin += at_once) {
 			if (begin > 0 && input.poll) {

@@ -27,6 +27,10 @@ void CountPinned(JoinBuild &build, const PinnedProbe &probe) {
 		for (size_t i = 0; i < segments + TILES; i++) {
 			auto &tile = tiles[i % TILES];
 			if (i >= TILES && i - TILES < segments) {
+				// All threads scan the rows faster than this one reads a copy of them
+				if (!session.IsActive()) {
+					throw GpuError("the device has failed");
+				}
 				tile.Finish(&counts);
 				tile.Clear();
 			}

@@ -15,6 +15,10 @@ struct PinnedProbe {
 	PinnedTerms filter;
 	//! Reads points of a segment from the host's copy, NaN for rows that do not pass; null: only the device has them
 	std::function<void(size_t segment, size_t begin, size_t count, vibe::Vec2 *to)> read;
+	//! Takes the number in the segment and the WKB, which is gone afterwards; no data for NULL, and where the row does not pass
+	typedef std::function<void(size_t row, const JoinRow &wkb)> Visit;
+	//! Visits rows of a segment of shapes, given in ascending order, in the host's copy
+	std::function<void(size_t segment, const std::vector<size_t> &rows, const Visit &visit)> read_shapes;
 };
 
 //! Rows of a segment that are a tile

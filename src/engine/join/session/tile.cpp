@@ -148,7 +148,8 @@ void Tile::SetPinned(const PinnedProbe &probe, const PinnedPiece &piece) {
 	pinned_segment = piece.segment;
 	pinned_begin = piece.begin;
 	pinned_is_here = false;
-	rows.BeginPinned(piece.count);
+	const bool are_shapes = probe.rows->Kind(piece.segment).are_shapes;
+	rows.BeginPinned(piece.count, are_shapes ? Kind::SHAPES : Kind::POINTS);
 }
 
 void Tile::CountMemory() {
@@ -197,12 +198,14 @@ void Tile::Start(size_t first, size_t size) {
 }
 
 std::vector<std::string> Tile::Needs() const {
-	const auto *shapes = rows.Shapes();
-	auto needs =
-	    use_cells ? CellNeeds(session.condition)
-	              : TileNeeds(session.condition,
-	                          shapes ? SideKinds::Shapes(shapes->HasPoints(), shapes->HasLarge()) : SideKinds::Points(),
-	                          build.upload->Kinds());
+	auto kinds = SideKinds::Points();
+	if (const auto *shapes = rows.Shapes()) {
+		kinds = SideKinds::Shapes(shapes->HasPoints(), shapes->HasLarge());
+	} else if (rows.GetKind() == Kind::SHAPES) {
+		const auto kind = pinned->rows->Kind(pinned_segment);
+		kinds = SideKinds::Shapes(kind.has_points, kind.has_large);
+	}
+	auto needs = use_cells ? CellNeeds(session.condition) : TileNeeds(session.condition, kinds, build.upload->Kinds());
 	if (pinned && !pinned->filter.empty()) {
 		AddNames(needs, FilterNeeds());
 	}
@@ -397,8 +400,19 @@ void Tile::AddPair(uint32_t probe, uint32_t build_row) {
 	}
 }
 
-void Tile::FetchPinned() {
+void Tile::FetchPinned(const std::vector<uint32_t> &tile_rows) {
 	if (!pinned || pinned_is_here) {
+		return;
+	}
+	if (rows.GetKind() == Kind::SHAPES) {
+		std::vector<size_t> numbers;
+		for (auto row : tile_rows) {
+			numbers.push_back(pinned_begin + row);
+		}
+		rows.ClearPinnedShapes();
+		pinned->read_shapes(pinned_segment, numbers, [&](size_t number, const JoinRow &wkb) {
+			rows.AddPinnedShape(number - pinned_begin, wkb);
+		});
 		return;
 	}
 	if (pinned->read) {
@@ -412,7 +426,6 @@ void Tile::FetchPinned() {
 }
 
 void Tile::DecideOpen(const GpuTileResult &result) {
-	FetchPinned();
 	constexpr size_t PAIRS_PER_STEP = 16;
 	std::vector<Pair> open(result.open);
 	for (size_t i = 0; i < open.size(); i++) {
@@ -420,6 +433,13 @@ void Tile::DecideOpen(const GpuTileResult &result) {
 	}
 	// By probe row: its shape is built once for all its pairs
 	std::sort(open.begin(), open.end());
+	std::vector<uint32_t> open_rows;
+	for (auto &pair : open) {
+		if (open_rows.empty() || open_rows.back() != pair.probe) {
+			open_rows.push_back(pair.probe);
+		}
+	}
+	FetchPinned(open_rows);
 	std::vector<uint8_t> holds(open.size());
 	// What one row left open may be shared by many threads, and building a large shape takes longer than a test
 	struct SharedShape {
@@ -491,7 +511,6 @@ void Tile::RunOnCpu(size_t first, size_t size) {
 }
 
 void Tile::RunRowsOnCpu(const std::vector<uint32_t> &tile_rows) {
-	FetchPinned();
 	constexpr size_t AT_ONCE = JOIN_CHUNK_ROWS;
 	JoinProbe probe(build.index, session.Poll());
 	probe.SetFirstOnly(output == JoinOutput::FOUND);
@@ -502,6 +521,8 @@ void Tile::RunRowsOnCpu(const std::vector<uint32_t> &tile_rows) {
 	uint32_t probe_rows[AT_ONCE], build_rows[AT_ONCE];
 	for (size_t begin = 0; begin < tile_rows.size(); begin += AT_ONCE) {
 		const size_t size = std::min(AT_ONCE, tile_rows.size() - begin);
+		const auto first = tile_rows.begin() + static_cast<std::ptrdiff_t>(begin);
+		FetchPinned(std::vector<uint32_t>(first, first + static_cast<std::ptrdiff_t>(size)));
 		chunk.clear();
 		limits.clear();
 		for (size_t i = 0; i < size; i++) {

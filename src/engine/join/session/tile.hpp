@@ -90,8 +90,8 @@ private:
 	//! Takes all of a result but its pairs
 	void Use(const GpuTileResult &result, size_t first, size_t size);
 	void DecideOpen(const GpuTileResult &result);
-	//! Lets the CPU read pinned rows. Throws GpuError.
-	void FetchPinned();
+	//! Lets the CPU read rows of the tile, given in ascending order, where they are pinned; of shapes, these alone. Throws GpuError.
+	void FetchPinned(const std::vector<uint32_t> &tile_rows);
 	void RunOnCpu(size_t first, size_t size);
 	void RunRowsOnCpu(const std::vector<uint32_t> &tile_rows);
 	void AddPair(uint32_t probe, uint32_t build_row);

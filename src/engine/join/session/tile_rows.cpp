@@ -3,6 +3,8 @@
 #include "engine/relate/prepared.hpp"
 #include "geometry/error.hpp"
 
+#include <algorithm>
+
 namespace vibespatial {
 
 void TileRows::BeginPoints(vibe::Vec2 *memory, size_t capacity) {
@@ -19,8 +21,9 @@ void TileRows::BeginShapes(ShapeRows::Memory memory) {
 	shapes.Clear(std::move(memory));
 }
 
-void TileRows::BeginPinned(size_t rows) {
-	kind = Kind::POINTS;
+void TileRows::BeginPinned(size_t rows, Kind rows_kind) {
+	kind = rows_kind;
+	is_pinned = true;
 	count = rows;
 	points = nullptr;
 }
@@ -31,11 +34,25 @@ vibe::Vec2 *TileRows::PinnedPoints() {
 	return points;
 }
 
+void TileRows::ClearPinnedShapes() {
+	pinned_shapes.clear();
+	pinned_wkb.clear();
+}
+
+void TileRows::AddPinnedShape(size_t row, const JoinRow &wkb) {
+	pinned_shapes.push_back(PinnedShape {row, pinned_wkb.size(), wkb.data ? wkb.size : 0});
+	if (wkb.data) {
+		pinned_wkb.append(reinterpret_cast<const char *>(wkb.data), wkb.size);
+	}
+}
+
 void TileRows::Clear() {
 	kind = Kind::NONE;
+	is_pinned = false;
 	count = 0;
 	shapes.Clear();
 	packed_wkb.clear();
+	ClearPinnedShapes();
 	bytes = 0;
 	limits.clear();
 	cpu_rows.clear();
@@ -78,10 +95,16 @@ size_t TileRows::OwnBytes() const {
 	for (auto &wkb : packed_wkb) {
 		result += wkb.capacity();
 	}
-	return result;
+	return result + pinned_wkb.capacity() + pinned_shapes.capacity() * sizeof(PinnedShape);
 }
 
 JoinRow TileRows::Read(size_t row, PointBytes &buffer) const {
+	if (kind == Kind::SHAPES && is_pinned) {
+		const auto &at = *std::lower_bound(pinned_shapes.begin(), pinned_shapes.end(), row,
+		                                   [](const PinnedShape &shape, size_t number) { return shape.row < number; });
+		const auto *wkb = reinterpret_cast<const uint8_t *>(pinned_wkb.data()) + at.begin;
+		return JoinRow {at.size > 0 ? wkb : nullptr, at.size};
+	}
 	if (kind == Kind::SHAPES) {
 		auto &at = shapes.Rows()[row];
 		if (at.size != vibe::WkbRow::PACKED) {

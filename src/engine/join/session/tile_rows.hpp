@@ -16,9 +16,12 @@ public:
 	//! Points go to `memory`; null: to memory of our own
 	void BeginPoints(vibe::Vec2 *memory, size_t capacity);
 	void BeginShapes(ShapeRows::Memory memory);
-	//! So many points that are on the device; the CPU can read them once they were copied to PinnedPoints()
-	void BeginPinned(size_t rows);
+	//! So many rows that are on the device. The CPU can read points once they were copied to PinnedPoints(), and those shapes that were
+	//! added since the last call of ClearPinnedShapes(), in ascending order.
+	void BeginPinned(size_t rows, Kind rows_kind);
 	vibe::Vec2 *PinnedPoints();
+	void ClearPinnedShapes();
+	void AddPinnedShape(size_t row, const JoinRow &wkb);
 	void Clear();
 
 	//! Adds rows [begin, end) of an input whose coordinates are known
@@ -44,7 +47,7 @@ public:
 	//! In memory of our own
 	size_t OwnBytes() const;
 	const ShapeRows *Shapes() const {
-		return kind == Kind::SHAPES ? &shapes : nullptr;
+		return kind == Kind::SHAPES && !is_pinned ? &shapes : nullptr;
 	}
 	const double *Limits() const {
 		return limits.empty() ? nullptr : limits.data();
@@ -60,13 +63,23 @@ private:
 	void PackShape(const JoinSession &session, const JoinIndex &index, size_t row, PackedShapes &packed,
 	               GeometryBatch &batch, Shape &shape, std::vector<uint32_t> &for_cpu) const;
 
+	//! Where the WKB of a pinned shape is; no size: NULL
+	struct PinnedShape {
+		size_t row;
+		size_t begin;
+		uint32_t size;
+	};
+
 	Kind kind = Kind::NONE;
+	bool is_pinned = false;
 	size_t count = 0;
 	vibe::Vec2 *points = nullptr;
 	std::vector<vibe::Vec2> own_points;
 	ShapeRows shapes;
 	//! The WKB of the rows that the device does not read
 	std::vector<std::string> packed_wkb;
+	std::vector<PinnedShape> pinned_shapes;
+	std::string pinned_wkb;
 	size_t bytes = 0;
 	std::vector<double> limits;
 	std::vector<uint32_t> cpu_rows;
