@@ -209,8 +209,10 @@ TEST_CASE("overlay on a device: stopped between its kernels", "[overlay]") {
 	std::mt19937 random(7);
 	Parts parts;
 	for (uint32_t part = 0; part < 4; part++) {
-		for (int i = 0; i < 20; i++) {
-			parts.Add(part, Star(random, i % 5, i / 5, 1, 20, false));
+		for (int x = 0; x < 5; x++) {
+			for (int y = 0; y < 4; y++) {
+				parts.Add(part, Star(random, x, y, 1, 20, false));
+			}
 		}
 	}
 	int stops = 0;

@@ -405,9 +405,9 @@ void Tile::FetchPinned(const std::vector<uint32_t> &tile_rows) {
 		return;
 	}
 	if (rows.GetKind() == Kind::SHAPES) {
-		std::vector<size_t> numbers;
-		for (auto row : tile_rows) {
-			numbers.push_back(pinned_begin + row);
+		std::vector<size_t> numbers(tile_rows.begin(), tile_rows.end());
+		for (auto &number : numbers) {
+			number += pinned_begin;
 		}
 		rows.ClearPinnedShapes();
 		pinned->read_shapes(pinned_segment, numbers, [&](size_t number, const JoinRow &wkb) {
