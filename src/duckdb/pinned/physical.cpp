@@ -9,7 +9,10 @@
 #include "engine/gpu/runtime/runtime.hpp"
 #include "engine/shape/part_boxes.hpp"
 #include "geometry/error.hpp"
+#include "vibe/curve.h"
 #include "vibe/wkb.h"
+
+#include <numeric>
 
 namespace duckdb {
 
@@ -80,6 +83,9 @@ public:
 			throw InvalidInputException("vibe_pin: %s: %s", op.request.table.text, error.what());
 		}
 	}
+	unique_ptr<ColumnDataCollection> NewRows(const vector<LogicalType> &types) {
+		return make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), types);
+	}
 	//! Before the device makes shapes
 	void WaitForShapes() {
 		lock_guard<mutex> guard(shapes_lock);
@@ -144,6 +150,103 @@ private:
 	bool waited_for_shapes = false;
 };
 
+//! Geometries of a segment, in the order of a Hilbert curve: threads of a warp look at the same part of the other side then, and do the same
+class ShapeBatch {
+public:
+	explicit ShapeBatch(ColumnDataCollection &from) : types(from.Types()) {
+		for (idx_t i = 0; i < from.ChunkCount(); i++) {
+			chunks.push_back(make_uniq<DataChunk>());
+			auto &chunk = *chunks.back();
+			chunk.Initialize(Allocator::DefaultAllocator(), types);
+			from.FetchChunk(i, chunk);
+			auto geometries = FlatVector::GetData<string_t>(chunk.data[0]);
+			auto &validity = FlatVector::Validity(chunk.data[0]);
+			for (idx_t row = 0; row < chunk.size(); row++) {
+				Add(validity.RowIsValid(row) ? &geometries[row] : nullptr);
+			}
+		}
+		Sort();
+	}
+
+	//! In order
+	const vector<vibespatial::JoinRow> &Rows() const {
+		return rows;
+	}
+	const vibe::Box &BoxOf(idx_t row) const {
+		return boxes[order[row]];
+	}
+	//! Values of the same rows, each of so many bytes
+	vector<uint8_t> InOrder(const uint8_t *values, idx_t width) const {
+		vector<uint8_t> result(order.size() * width);
+		for (idx_t i = 0; i < order.size(); i++) {
+			std::memcpy(result.data() + i * width, values + order[i] * width, width);
+		}
+		return result;
+	}
+	void AppendTo(ColumnDataCollection &to) const {
+		DataChunk chunk;
+		chunk.Initialize(Allocator::DefaultAllocator(), types);
+		for (idx_t begin = 0; begin < order.size(); begin += STANDARD_VECTOR_SIZE) {
+			const auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, order.size() - begin);
+			chunk.Reset();
+			auto geometries = MutableData<string_t>(chunk.data[0]);
+			for (idx_t i = 0; i < count; i++) {
+				if (auto *geometry = strings[order[begin + i]]) {
+					geometries[i] = *geometry;
+				} else {
+					MutableValidity(chunk.data[0]).SetInvalid(i);
+				}
+			}
+			SetRowCount(chunk, count);
+			to.Append(chunk);
+		}
+	}
+
+private:
+	//! Null: NULL
+	void Add(const string_t *geometry) {
+		strings.push_back(geometry);
+		vibespatial::PartBoxes box {vibe::Box::Empty(), nullptr};
+		if (geometry) {
+			vibespatial::VisitWkb(const_data_ptr_cast(geometry->GetData()), geometry->GetSize(), box);
+			extent.Add(box.whole);
+		}
+		boxes.push_back(box.whole);
+	}
+	void Sort() {
+		const auto grid = vibe::CurveGrid<16>::Over(extent);
+		vector<uint32_t> codes;
+		codes.reserve(boxes.size());
+		for (auto &box : boxes) {
+			// Rows without a box meet nothing
+			codes.push_back(box.min_x <= box.max_x ? vibe::HilbertCodeOf(grid, box)
+			                                       : NumericLimits<uint32_t>::Maximum());
+		}
+		order.resize(boxes.size());
+		std::iota(order.begin(), order.end(), 0);
+		std::sort(order.begin(), order.end(),
+		          [&](uint32_t l, uint32_t r) { return codes[l] != codes[r] ? codes[l] < codes[r] : l < r; });
+		rows.reserve(order.size());
+		for (auto row : order) {
+			vibespatial::JoinRow wkb {nullptr, 0};
+			if (auto *geometry = strings[row]) {
+				wkb.data = const_data_ptr_cast(geometry->GetData());
+				wkb.size = static_cast<uint32_t>(geometry->GetSize());
+			}
+			rows.push_back(wkb);
+		}
+	}
+
+	const vector<LogicalType> types;
+	vector<unique_ptr<DataChunk>> chunks;
+	//! In the chunks, as they came
+	vector<const string_t *> strings;
+	vector<vibe::Box> boxes;
+	vibe::Box extent = vibe::Box::Empty();
+	vector<uint32_t> order;
+	vector<vibespatial::JoinRow> rows;
+};
+
 //! The values of one geometry column that a thread has not sent yet: points, as long as all of them are, or WKB
 class LocalGeometries {
 public:
@@ -179,7 +282,7 @@ public:
 		return are_points || points.empty();
 	}
 	//! Adds the rows that ArePoints() has seen
-	void Add(ClientContext &context, Vector &column, idx_t rows, bool are_points) {
+	void Add(PinState &global, Vector &column, idx_t rows, bool are_points) {
 		has_empty = has_empty || chunk_has_empty;
 		if (are_points && !shapes) {
 			points.insert(points.end(), chunk_points.begin(), chunk_points.end());
@@ -190,7 +293,7 @@ public:
 		has_shapes = true;
 		const vector<LogicalType> types {column.GetType()};
 		if (!shapes) {
-			shapes = make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), types);
+			shapes = global.NewRows(types);
 		}
 		DataChunk chunk;
 		chunk.InitializeEmpty(types);
@@ -205,46 +308,16 @@ public:
 		return shapes ? shapes->SizeInBytes() : 0;
 	}
 
-	//! The rows go to the device, and shapes to the host's copy
-	void Send(PinState &global, idx_t number, vibespatial::PinnedInput &input) {
-		auto &device = *global.on_device[number];
-		if (!shapes) {
-			input.points = points.data();
-			global.Try([&] { device.Add(input); });
-			points.clear();
+	//! The rows go to the device, and shapes to the host's copy. The input has the columns beside them.
+	void Send(PinState &global, idx_t number, const vibespatial::PinnedInput &columns) {
+		if (shapes) {
+			SendShapes(global, number, columns);
 			return;
 		}
-		vector<unique_ptr<DataChunk>> chunks;
-		vector<vibespatial::JoinRow> rows;
-		for (idx_t i = 0; i < shapes->ChunkCount(); i++) {
-			auto chunk = make_uniq<DataChunk>();
-			chunk->Initialize(Allocator::DefaultAllocator(), shapes->Types());
-			shapes->FetchChunk(i, *chunk);
-			auto geometries = FlatVector::GetData<string_t>(chunk->data[0]);
-			auto &validity = FlatVector::Validity(chunk->data[0]);
-			for (idx_t row = 0; row < chunk->size(); row++) {
-				vibespatial::JoinRow wkb {nullptr, 0};
-				if (validity.RowIsValid(row)) {
-					wkb.data = const_data_ptr_cast(geometries[row].GetData());
-					wkb.size = static_cast<uint32_t>(geometries[row].GetSize());
-				}
-				rows.push_back(wkb);
-			}
-			chunks.push_back(std::move(chunk));
-		}
-		input.points = nullptr;
-		input.wkb = rows.data();
-		input.pack = [&](uint32_t row, vibespatial::PackedShapes &packed) {
-			vibespatial::PartBoxes boxes {vibe::Box::Empty(), nullptr};
-			vibespatial::VisitWkb(rows[row].data, rows[row].size, boxes);
-			packed.AddWkb(rows[row], boxes.whole);
-		};
-		size_t segment = 0;
-		global.Try([&] {
-			global.WaitForShapes();
-			segment = device.Add(input);
-		});
-		global.tables[number]->host_rows->AddShapes(segment, std::move(shapes));
+		auto input = columns;
+		input.points = points.data();
+		global.Try([&] { global.on_device[number]->Add(input); });
+		points.clear();
 	}
 
 	bool has_empty = false;
@@ -253,6 +326,32 @@ public:
 	bool has_shapes = false;
 
 private:
+	void SendShapes(PinState &global, idx_t number, const vibespatial::PinnedInput &columns) {
+		const ShapeBatch batch(*shapes);
+		auto sorted = global.NewRows(shapes->Types());
+		shapes.reset();
+		batch.AppendTo(*sorted);
+		vibespatial::PinnedInput input;
+		input.count = columns.count;
+		input.wkb = batch.Rows().data();
+		input.pack = [&](uint32_t row, vibespatial::PackedShapes &packed) {
+			packed.AddWkb(batch.Rows()[row], batch.BoxOf(row));
+		};
+		vector<vector<uint8_t>> values;
+		for (idx_t i = 0; i < columns.columns.size(); i++) {
+			const auto &column = columns.columns[i];
+			const auto width = PinnedWidth(global.op.request.columns[i].type);
+			values.push_back(batch.InOrder(column.values, width));
+			values.push_back(column.nulls ? batch.InOrder(column.nulls, 1) : vector<uint8_t>());
+			input.columns.push_back({values[2 * i].data(), column.nulls ? values[2 * i + 1].data() : nullptr});
+		}
+		size_t segment = 0;
+		global.Try([&] {
+			global.WaitForShapes();
+			segment = global.on_device[number]->Add(input);
+		});
+		global.tables[number]->host_rows->AddShapes(segment, std::move(sorted));
+	}
 	static bool IsPoint(const_data_ptr_t data, idx_t size) {
 		return size >= vibe::WKB_HEADER_BYTES && vibe::WkbTypeOf(vibe::LoadCount(data + 1)) == vibe::WKB_POINT;
 	}
@@ -284,7 +383,7 @@ public:
 	      geometries(op.request.geometries.size()) {
 	}
 
-	void Add(ClientContext &context, const PhysicalPin &op, DataChunk &chunk, PinState &global) {
+	void Add(const PhysicalPin &op, DataChunk &chunk, PinState &global) {
 		vector<bool> are_points;
 		bool may_add = true;
 		for (idx_t i = 0; i < geometries.size(); i++) {
@@ -295,7 +394,7 @@ public:
 			Send(global);
 		}
 		for (idx_t i = 0; i < geometries.size(); i++) {
-			geometries[i].Add(context, chunk.data[op.columns[i]], chunk.size(), are_points[i]);
+			geometries[i].Add(global, chunk.data[op.columns[i]], chunk.size(), are_points[i]);
 		}
 		for (idx_t i = 0; i < values.size(); i++) {
 			AppendPinned(chunk.data[op.columns[geometries.size() + i]], chunk.size(), values[i], nulls[i]);
@@ -372,10 +471,10 @@ unique_ptr<LocalSinkState> PhysicalPin::GetLocalSinkState(ExecutionContext &) co
 	return make_uniq<LocalPinState>(*this);
 }
 
-SinkResultType PhysicalPin::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
+SinkResultType PhysicalPin::Sink(ExecutionContext &, DataChunk &chunk, OperatorSinkInput &input) const {
 	auto &local = input.local_state.Cast<LocalPinState>();
 	auto &global = input.global_state.Cast<PinState>();
-	global.Try([&] { local.Add(context.client, *this, chunk, global); });
+	global.Try([&] { local.Add(*this, chunk, global); });
 	return SinkResultType::NEED_MORE_INPUT;
 }
 
