@@ -414,6 +414,21 @@ WAITING = {
 }
 
 
+def require_cancel(extension, fake, statements, **environment):  # noqa: F811
+    """The last statement ends within half a second of a cancel, and the connection goes on. Other processes may keep the machine busy."""
+    times = []
+    for _ in range(3):
+        result = subprocess.run([sys.executable, "-c", CANCEL, str(extension), *statements], capture_output=True, text=True,
+                                env={**os.environ, "VIBESPATIAL_GPU_FOLDER": str(fake), **environment}, timeout=120)
+        assert result.returncode == 0, result.stderr
+        how, took, after = json.loads(result.stdout)
+        assert how == "InterruptException" and after == [[42]]
+        times.append(took)
+        if took < 0.5:
+            break
+    assert min(times) < 0.5
+
+
 @pytest.mark.parametrize("fault, what", [("cold", "join"), ("cold", "pairs"), ("cold", "neighbours"), ("cold", "union"),
                                          ("cold", "warm"), ("slow device", "join"), ("slow device", "union"),
                                          ("slow device", "mode"), ("slow device", "info"), ("slow", "mode"), ("slow", "info"),
@@ -422,17 +437,7 @@ def test_what_waits_can_be_cancelled(extension, fake, fault, what):
     """For a kernel, for the device, for the plug-in"""
     setup, statement = WAITING[what]
     mode = {} if what == "mode" else {"VIBESPATIAL_EXECUTION_MODE": "gpu"}
-    times = []
-    for _ in range(3):
-        result = subprocess.run([sys.executable, "-c", CANCEL, str(extension), *setup, statement], capture_output=True, text=True,
-                                env={**os.environ, **mode, "VIBESPATIAL_GPU_FOLDER": str(fake), "FAKE_GPU": fault}, timeout=60)
-        assert result.returncode == 0, result.stderr
-        how, took, after = json.loads(result.stdout)
-        assert how == "InterruptException" and after == [[42]]
-        times.append(took)
-        if took < 0.5:
-            break
-    assert min(times) < 0.5
+    require_cancel(extension, fake, [*setup, statement], FAKE_GPU=fault, **mode)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
