@@ -111,6 +111,10 @@ TEST_CASE("several threads leave pairs that they have no memory or steps for", "
 	CHECK(little.wrong == 0);
 	CHECK(little.open > 10);
 	CHECK(little.done > 300);
+	// As little as a warp has: contacts of neighbouring edges are counted together
+	const auto least = RelateAll(shapes, 16 << 10, vibe::Relater<GrowingArray>::ANY_STEPS);
+	CHECK(least.wrong == 0);
+	CHECK(least.done > 200);
 	const auto hasty = RelateAll(shapes, 4 << 20, 10);
 	CHECK(hasty.wrong == 0);
 	CHECK(hasty.open > 200);

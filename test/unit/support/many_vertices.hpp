@@ -64,6 +64,8 @@ public:
 		}
 		Add("MULTIPOINT (" + points + ")");
 		Add("POINT (1 1)");
+		// More edges than a warp counts contacts of one by one
+		Add("POLYGON (" + Star(700, 1, 1, 0.5, 0.9) + ")");
 	}
 
 private:
