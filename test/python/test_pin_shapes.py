@@ -157,5 +157,22 @@ database.execute({PIN!r})
 check_rows('again', {INNER!r})
 database.execute("SET memory_limit = '60MB'")
 check_rows('with little memory', {INNER!r})
+# More than the limit is needed to send 16 MB
+database.execute("CREATE TABLE circles AS SELECT ST_Buffer(ST_Point(i % 40, i % 38), 1, 15) AS g FROM range(22000) t(i)")
+database.execute("SET memory_limit = '50MB'")
+assert database.execute("SELECT rows FROM vibe_pin('circles')").fetchall() == [(22000,)]
+check_rows('pinned with little memory', "SELECT count(*) FROM circles c JOIN (SELECT * FROM areas WHERE zone = 77) a ON ST_Intersects(c.g, a.g)")
+database.execute("CALL vibe_unpin('circles')")
+database.execute({PIN!r})
+check_rows('pinned once more', {INNER!r})
+database.execute("SET vibe_gpu_memory_limit = '100KB'")
+try:
+    database.execute({PIN!r})
+    raise AssertionError("pinned")
+except duckdb.OutOfMemoryException as error:
+    assert "vibe_gpu_memory_limit" in str(error)
+check_rows('evicted', {INNER!r})
+assert database.execute("SELECT state, host_bytes FROM vibe_pins()").fetchall() == [('evicted: memory', 0)]
 """)
-    assert {name: row[0] for name, row in results.items()} == {"pinned": True, "changed": False, "again": True, "with little memory": True}
+    assert {name: row[0] for name, row in results.items()} == {"pinned": True, "changed": False, "again": True, "with little memory": True,
+                                                               "pinned with little memory": True, "pinned once more": True, "evicted": False}

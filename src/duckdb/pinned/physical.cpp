@@ -1,6 +1,7 @@
 #include "duckdb/pinned/physical.hpp"
 
 #include "duckdb/main/attached_database.hpp"
+#include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/operators/operator_dispatch.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/transaction/duck_transaction.hpp"
@@ -86,6 +87,16 @@ public:
 	unique_ptr<ColumnDataCollection> NewRows(const vector<LogicalType> &types) {
 		return make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), types);
 	}
+	//! Runs work that needs so much memory beside DuckDB's own. Threads that cannot have it counted take turns.
+	template <class WORK>
+	void WithMemory(idx_t bytes, const WORK &work) {
+		CountedMemory memory(context);
+		unique_lock<mutex> turn(turn_lock, std::defer_lock);
+		if (!memory.TryResize(bytes)) {
+			turn.lock();
+		}
+		work();
+	}
 	//! Before the device makes shapes
 	void WaitForShapes() {
 		lock_guard<mutex> guard(shapes_lock);
@@ -148,6 +159,7 @@ private:
 	unique_ptr<vibespatial::Dispatch> dispatch;
 	mutex shapes_lock;
 	bool waited_for_shapes = false;
+	mutex turn_lock;
 };
 
 //! Geometries of a segment, in the order of a Hilbert curve: threads of a warp look at the same part of the other side then, and do the same
@@ -311,7 +323,8 @@ public:
 	//! The rows go to the device, and shapes to the host's copy. The input has the columns beside them.
 	void Send(PinState &global, idx_t number, const vibespatial::PinnedInput &columns) {
 		if (shapes) {
-			SendShapes(global, number, columns);
+			// The WKB once more, boxes and numbers of rows, and what is packed of large ones
+			global.WithMemory(3 * ShapeBytes(), [&] { SendShapes(global, number, columns); });
 			return;
 		}
 		auto input = columns;

@@ -52,8 +52,16 @@ string PinnedTable::State() {
 	if (!why.empty()) {
 		return "invalid: " + why;
 	}
+	return IsResident() ? "resident" : "evicted: memory";
+}
+
+bool PinnedTable::IsResident() {
 	auto pinned = OnDevice();
-	return pinned && pinned->IsResident() ? "resident" : "evicted: memory";
+	if (pinned && pinned->IsResident()) {
+		return true;
+	}
+	host_rows->Clear();
+	return false;
 }
 
 string PinnedTable::WhyNot(ClientContext &context) {
@@ -73,12 +81,7 @@ string PinnedTable::WhyNot(ClientContext &context) {
 	if (transaction.ChangesMade()) {
 		return "the transaction has changed its database";
 	}
-	auto pinned = OnDevice();
-	if (pinned && pinned->IsResident()) {
-		return string();
-	}
-	host_rows->Clear();
-	return "it was evicted, since the device's memory was needed";
+	return IsResident() ? string() : "it was evicted, since the device's memory was needed";
 }
 
 optional_idx PinnedTable::FindColumn(const string &name) const {

@@ -86,6 +86,8 @@ public:
 private:
 	//! Why the table may have changed, or nothing; frees the memory then
 	string WhyInvalid();
+	//! False where the rows were evicted; frees the host's copy then
+	bool IsResident();
 
 	mutex lock;
 	std::shared_ptr<vibespatial::GpuPinned> on_device;
