@@ -328,9 +328,10 @@ check('detached and attached', sql=AREAS)
 
 def test_memory(connections):
     results = connections("""
+database.execute("INSERT INTO points SELECT p.* FROM points p, range(3)")
 database.execute("CREATE TABLE more AS SELECT * FROM points"); database.execute("CREATE TABLE most AS SELECT * FROM points")
 MORE, MOST = COUNT.replace("points", "more"), COUNT.replace("points", "most")
-database.execute("SET vibe_gpu_memory_limit = '3MB'")
+database.execute("SET vibe_gpu_memory_limit = '12MB'")
 pin()
 check('one')
 pin('more')

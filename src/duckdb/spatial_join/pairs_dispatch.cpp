@@ -102,21 +102,37 @@ void PairsDispatch::FindPinned() {
 	}
 }
 
-void PairsDispatch::Decide(idx_t build_rows, idx_t build_bytes_p, idx_t probe_rows) {
-	expected_rows = probe_rows;
-	build_bytes = build_bytes_p;
-	FindPinned();
-	// As for points, or for the smallest join whose work may be found out; the first rows will tell
-	auto min_rows = GetGpuMinRows(context);
-	may_sample = !pinned && mode == ExecutionMode::AUTO && min_rows < 0 &&
+//! As for points, or for the smallest join whose work may be found out; the first rows will tell
+void PairsDispatch::DecideScanned() {
+	const auto min_rows = GetGpuMinRows(context);
+	may_sample = mode == ExecutionMode::AUTO && min_rows < 0 &&
 	             op.points_operation == vibespatial::Operation::JOIN_POINTS &&
 	             build_rows <= vibespatial::join_tuning::MAX_FORECAST_BUILD_ROWS;
-	may_forecast = may_sample && probe_rows < vibespatial::Thresholds::Current().Rows(op.shapes_operation);
-	dispatch.Decide(probe_rows, may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
+	may_forecast = may_sample && expected_rows < vibespatial::Thresholds::Current().Rows(op.shapes_operation);
+	kind_is_known = false;
+	dispatch.DecideAgain(op.points_operation, expected_rows,
+	                     may_forecast ? vibespatial::join_tuning::MIN_FORECAST_ROWS : min_rows);
+}
+
+void PairsDispatch::LeavePin(const string &why) {
+	NoteUnused(*pinned, why);
+	DecideScanned();
+	if (!dispatch.OnGpu()) {
+		session.LeaveDevice();
+	}
+}
+
+void PairsDispatch::Decide(idx_t build_rows_p, idx_t build_bytes_p, idx_t probe_rows) {
+	expected_rows = probe_rows;
+	build_rows = build_rows_p;
+	build_bytes = build_bytes_p;
+	FindPinned();
 	if (pinned) {
 		expected_rows = probe_rows = pinned->rows;
 		kind_is_known = true;
-		dispatch.DecideAgain(vibespatial::Operation::JOIN_PINNED, probe_rows, min_rows);
+		dispatch.DecideAgain(vibespatial::Operation::JOIN_PINNED, probe_rows, GetGpuMinRows(context));
+	} else {
+		DecideScanned();
 	}
 	if (!dispatch.OnGpu()) {
 		return;
@@ -220,14 +236,14 @@ bool PairsDispatch::UsePinned(optional_ptr<SpatialBuild> build) {
 		return false;
 	}
 	if (!build) {
-		NoteUnused(*pinned, "the build side is joined in parts, for lack of memory");
+		LeavePin("the build side is joined in parts, for lack of memory");
 		return false;
 	}
 	if (!has_build) {
 		return false;
 	}
 	if (pinned->has_empty && build->Index().EmptyProbesMatter()) {
-		NoteUnused(*pinned, "it has EMPTY geometries, which are near or equal to others");
+		LeavePin("it has EMPTY geometries, which are near or equal to others");
 		return false;
 	}
 	if ((!op.OnlyCounts() || pinned->has_shapes) && !BringPinned()) {
@@ -262,7 +278,7 @@ bool PairsDispatch::BringPinned() {
 		session.Fail(error);
 		return false;
 	} catch (const OutOfMemoryException &error) {
-		NoteUnused(*pinned, string("there is no room for its columns in host memory: ") + error.what());
+		LeavePin(string("there is no room for its columns in host memory: ") + error.what());
 		return false;
 	}
 	if (times.bytes_from_device > 0) {

@@ -129,6 +129,9 @@ private:
 	//! Looks for the probe side on the device, as the transaction of the query sees it
 	void FindPinned();
 	void NoteUnused(const PinnedTable &table, const string &why);
+	//! Decides as if there was no pin
+	void LeavePin(const string &why);
+	void DecideScanned();
 	//! Lets the host read what it needs of the rows; false where that cannot be had
 	bool BringPinned();
 	//! False where only the CPU can be asked about it
@@ -144,6 +147,7 @@ private:
 	PinnedWork pinned_work;
 	bool uses_pin = false;
 	idx_t expected_rows = 0;
+	idx_t build_rows = 0;
 	idx_t build_bytes = 0;
 	//! The CPU may join some rows first; the number of rows does not decide, so the work has to
 	bool may_sample = false;
