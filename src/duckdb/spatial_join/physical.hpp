@@ -24,6 +24,8 @@ public:
 	// The condition
 	vibespatial::JoinCondition condition;
 	string predicate_text;
+	//! Its function: messages about geometries name it
+	string function;
 	string residual_text;
 
 	// The expressions that each side computes: the geometry, then its part of the distance limit; on the build side also groups and
@@ -155,6 +157,13 @@ protected:
 	                                   GlobalOperatorState &gstate, OperatorState &state) const override;
 	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,
 	                                 OperatorSourceInput &input) const override;
+
+private:
+	// What may throw a GeometryError
+	SinkResultType Collect(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const;
+	SinkFinalizeType Build(ClientContext &context, GlobalSinkState &sink) const;
+	OperatorResultType Probe(ExecutionContext &context, DataChunk &input, DataChunk &chunk, OperatorState &state) const;
+	SourceResultType Emit(ExecutionContext &context, DataChunk &chunk, OperatorSourceInput &input) const;
 };
 
 } // namespace duckdb

@@ -121,12 +121,26 @@ void PlanBufferedColumns(PhysicalSpatialJoin &op, const PhysicalOperator &left) 
 	}
 }
 
+//! The first function of ours in a predicate, as the query spells it
+string FunctionOf(const string &predicate) {
+	const auto begin = MinValue(StringUtil::Lower(predicate).find("st_"), StringUtil::Lower(predicate).find("vibe_"));
+	if (begin == string::npos) {
+		return "spatial join";
+	}
+	auto end = begin;
+	while (end < predicate.size() && (StringUtil::CharacterIsAlphaNumeric(predicate[end]) || predicate[end] == '_')) {
+		end++;
+	}
+	return predicate.substr(begin, end - begin);
+}
+
 } // namespace
 
 PhysicalSpatialJoin::PhysicalSpatialJoin(PhysicalPlan &plan, ClientContext &context, LogicalSpatialJoin &join,
                                          PhysicalOperator &left, PhysicalOperator &right)
     : ReportingOperator(plan, join, PhysicalOperatorType::EXTENSION, join.join_type, join.estimated_cardinality),
-      condition(join.spatial.condition), predicate_text(join.spatial.text), layout(make_shared_ptr<TupleDataLayout>()),
+      condition(join.spatial.condition), predicate_text(join.spatial.text), function(FunctionOf(predicate_text)),
+      layout(make_shared_ptr<TupleDataLayout>()),
       limit_column(DConstants::INVALID_INDEX), number_column(DConstants::INVALID_INDEX),
       left_columns(join.left_columns), left_is_unread(join.left_is_unread), points_operation(join.points_operation),
       shapes_operation(join.shapes_operation), probe_kinds(join.probe_kinds), build_kinds(join.build_kinds),

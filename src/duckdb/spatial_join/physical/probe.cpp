@@ -2,6 +2,7 @@
 // another thread
 #include "duckdb/spatial_join/physical/chunk_join.hpp"
 #include "duckdb/spatial_join/physical/state.hpp"
+#include "duckdb/support/function_builder.hpp"
 
 namespace duckdb {
 
@@ -104,7 +105,12 @@ unique_ptr<OperatorState> PhysicalSpatialJoin::GetOperatorState(ExecutionContext
 }
 
 OperatorResultType PhysicalSpatialJoin::ExecuteInternal(ExecutionContext &context, DataChunk &input, DataChunk &chunk,
-                                                        GlobalOperatorState &, OperatorState &state_p) const {
+                                                        GlobalOperatorState &, OperatorState &state) const {
+	return WithFunctionName(function, [&] { return Probe(context, input, chunk, state); });
+}
+
+OperatorResultType PhysicalSpatialJoin::Probe(ExecutionContext &context, DataChunk &input, DataChunk &chunk,
+                                              OperatorState &state_p) const {
 	auto &state = state_p.Cast<SpatialJoinOperatorState>();
 	auto &global = SpatialJoinState::Get(*this);
 	const QueryScope scope(context.client);

@@ -3,6 +3,7 @@
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/spatial_join/physical/probe_filters.hpp"
 #include "duckdb/spatial_join/physical/state.hpp"
+#include "duckdb/support/function_builder.hpp"
 
 namespace duckdb {
 
@@ -106,6 +107,11 @@ unique_ptr<LocalSinkState> PhysicalSpatialJoin::GetLocalSinkState(ExecutionConte
 }
 
 SinkResultType PhysicalSpatialJoin::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
+	return WithFunctionName(function, [&] { return Collect(context, chunk, input); });
+}
+
+SinkResultType PhysicalSpatialJoin::Collect(ExecutionContext &context, DataChunk &chunk,
+                                            OperatorSinkInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinState>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSink>();
 	if (!build_keys.empty()) {
@@ -246,7 +252,11 @@ static void DecideHolding(ClientContext &context, const PhysicalSpatialJoin &op,
 
 SinkFinalizeType PhysicalSpatialJoin::Finalize(Pipeline &, Event &, ClientContext &context,
                                                OperatorSinkFinalizeInput &input) const {
-	auto &global = input.global_state.Cast<SpatialJoinState>();
+	return WithFunctionName(function, [&] { return Build(context, input.global_state); });
+}
+
+SinkFinalizeType PhysicalSpatialJoin::Build(ClientContext &context, GlobalSinkState &sink) const {
+	auto &global = sink.Cast<SpatialJoinState>();
 	auto probe_rows = children[0].get().estimated_cardinality;
 	global.built_rows = global.rows->Count();
 	if (MarksBuild()) {

@@ -11,6 +11,7 @@
 // Every phase needs the results of those before it: rows without a match are known after the last pair, groups after the last row. Most
 // joins have at most one of them.
 #include "duckdb/spatial_join/physical/phases.hpp"
+#include "duckdb/support/function_builder.hpp"
 
 namespace duckdb {
 
@@ -115,6 +116,11 @@ ProgressData PhysicalSpatialJoin::GetProgress(ClientContext &, GlobalSourceState
 
 SourceResultType PhysicalSpatialJoin::GetDataInternal(ExecutionContext &context, DataChunk &chunk,
                                                       OperatorSourceInput &input) const {
+	return WithFunctionName(function, [&] { return Emit(context, chunk, input); });
+}
+
+SourceResultType PhysicalSpatialJoin::Emit(ExecutionContext &context, DataChunk &chunk,
+                                           OperatorSourceInput &input) const {
 	auto &global = input.global_state.Cast<SpatialJoinGlobalSource>();
 	auto &local = input.local_state.Cast<SpatialJoinLocalSource>();
 	const QueryScope scope(context.client);
