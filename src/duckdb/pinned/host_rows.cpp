@@ -1,6 +1,10 @@
 #include "duckdb/pinned/host_rows.hpp"
 
 #include "duckdb/pinned/values.hpp"
+#include "duckdb/storage/buffer_manager.hpp"
+
+#include <chrono>
+#include <thread>
 
 namespace duckdb {
 
@@ -122,11 +126,21 @@ vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vib
                                                      const std::shared_ptr<const vibespatial::PinnedRows> &rows,
                                                      const vector<idx_t> &columns, TaskThreads &threads,
                                                      vibespatial::GpuTimes &times) {
-	lock_guard<mutex> guard(lock);
+	const auto poll = CancelPoll(context);
+	unique_lock<mutex> turn(copying, std::defer_lock);
+	while (!turn.try_lock()) {
+		poll();
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	}
+	unordered_map<idx_t, shared_ptr<HostColumn>> here;
+	{
+		lock_guard<mutex> guard(lock);
+		here = brought;
+	}
 	vector<idx_t> missing;
 	vector<shared_ptr<HostColumn>> made;
 	for (auto column : columns) {
-		if (brought.count(column) > 0 || std::find(missing.begin(), missing.end(), column) != missing.end()) {
+		if (here.count(column) > 0 || std::find(missing.begin(), missing.end(), column) != missing.end()) {
 			continue;
 		}
 		missing.push_back(column);
@@ -137,13 +151,11 @@ vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vib
 			host->types = {types[column]};
 		}
 		for (idx_t segment = 0; segment < rows->Segments(); segment++) {
-			host->segments.push_back(
-			    make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), host->types));
+			host->segments.push_back(NewRows(context, host->types));
 		}
 		made.push_back(std::move(host));
 	}
 	if (!missing.empty()) {
-		const auto poll = CancelPoll(context);
 		mutex times_lock;
 		threads.Run([&](vibespatial::Parallel &parallel) {
 			parallel.For(rows->Segments(), [&](size_t segment) {
@@ -155,13 +167,23 @@ vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vib
 		});
 	}
 	for (idx_t i = 0; i < missing.size(); i++) {
-		brought[missing[i]] = std::move(made[i]);
+		here[missing[i]] = std::move(made[i]);
 	}
 	vector<shared_ptr<const HostColumn>> result;
 	for (auto column : columns) {
-		result.push_back(brought[column]);
+		result.push_back(here[column]);
+	}
+	lock_guard<mutex> guard(lock);
+	for (auto column : missing) {
+		brought[column] = here[column];
 	}
 	return result;
+}
+
+//! The buffer manager of a connection ends with it
+unique_ptr<ColumnDataCollection> HostRows::NewRows(ClientContext &context, const vector<LogicalType> &types) {
+	return make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(DatabaseInstance::GetDatabase(context)),
+	                                       types);
 }
 
 void HostRows::AddShapes(idx_t segment, unique_ptr<ColumnDataCollection> rows) {

@@ -37,6 +37,8 @@ public:
 	explicit HostRows(vector<LogicalType> types) : types(std::move(types)) {
 	}
 
+	//! Rows that may outlive the connection
+	static unique_ptr<ColumnDataCollection> NewRows(ClientContext &context, const vector<LogicalType> &types);
 	//! In the place of the number of a column
 	static constexpr idx_t POINTS = DConstants::INVALID_INDEX;
 	//! These columns, each of which stays as long as somebody has it; copies those that are not here. Throws GpuError, and DuckDB's
@@ -59,6 +61,8 @@ private:
 	                  const std::function<void()> &poll, vibespatial::GpuTimes &times) const;
 
 	const vector<LogicalType> types;
+	//! Held by the thread that copies columns
+	mutex copying;
 	mutex lock;
 	unordered_map<idx_t, shared_ptr<HostColumn>> brought;
 	shared_ptr<HostColumn> shapes;

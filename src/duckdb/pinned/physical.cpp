@@ -48,6 +48,7 @@ public:
 			    NameOf(database->GetName()));
 		}
 		Try([&] { WaitForKernels(*dispatch, KernelNeeds(vibespatial::Operation::PIN)); });
+		PinnedTables::Get(context)->FreeInvalid(); // before tables that queries can use are evicted
 		vibespatial::PinnedLayout layout;
 		for (auto &column : op.request.columns) {
 			layout.widths.push_back(PinnedWidth(column.type));
@@ -85,7 +86,7 @@ public:
 		}
 	}
 	unique_ptr<ColumnDataCollection> NewRows(const vector<LogicalType> &types) {
-		return make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), types);
+		return HostRows::NewRows(context, types);
 	}
 	//! Runs work that needs so much memory beside DuckDB's own. Threads that cannot have it counted take turns.
 	template <class WORK>

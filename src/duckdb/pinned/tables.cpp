@@ -4,6 +4,8 @@
 #include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
 #include "duckdb/main/attached_database.hpp"
+#include "duckdb/parser/keyword_helper.hpp"
+#include "duckdb/parser/qualified_name.hpp"
 #include "duckdb/transaction/duck_transaction.hpp"
 
 namespace duckdb {
@@ -13,8 +15,27 @@ PinnedName PinnedName::Of(TableCatalogEntry &table) {
 	auto &database = table.ParentCatalog().GetAttached();
 	name.database = database.shared_from_this();
 	name.oid = table.oid;
-	name.text = NameOf(database.GetName()) + "." + NameOf(table.ParentSchema().name) + "." + NameOf(table.name);
+	name.path = {NameOf(database.GetName()), NameOf(table.ParentSchema().name), NameOf(table.name)};
+	for (auto &part : name.path) {
+		name.text += (name.text.empty() ? "" : ".") + KeywordHelper::WriteOptionallyQuoted(part);
+	}
 	return name;
+}
+
+bool PinnedName::IsMeantBy(const vector<string> &name) const {
+	const auto matches = [&](idx_t part, idx_t at) {
+		return StringUtil::CIEquals(path[part], name[at]);
+	};
+	switch (name.size()) {
+	case 1:
+		return matches(2, 0);
+	case 2:
+		return matches(2, 1) && (matches(1, 0) || matches(0, 0));
+	case 3:
+		return matches(2, 2) && matches(1, 1) && matches(0, 0);
+	default:
+		return false;
+	}
 }
 
 std::shared_ptr<vibespatial::GpuPinned> PinnedTable::OnDevice() {
@@ -29,22 +50,26 @@ void PinnedTable::SetOnDevice(std::shared_ptr<vibespatial::GpuPinned> pinned) {
 
 string PinnedTable::WhyInvalid() {
 	std::shared_ptr<vibespatial::GpuPinned> gone; // freed without the lock
-	lock_guard<mutex> guard(lock);
-	if (invalid.empty()) {
-		auto database = table.database.lock();
-		if (!database) {
-			invalid = "its database was detached";
-		} else if (watch->HasChanged(*database, began_at)) {
-			invalid = "its database has changed";
+	string why;
+	{
+		lock_guard<mutex> guard(lock);
+		if (invalid.empty()) {
+			auto database = table.database.lock();
+			if (!database) {
+				invalid = "its database was detached";
+			} else if (watch->HasChanged(*database, began_at)) {
+				invalid = "its database has changed";
+			}
+			if (!invalid.empty()) {
+				gone = std::move(on_device);
+			}
 		}
-		if (!invalid.empty()) {
-			gone = std::move(on_device);
-		}
+		why = invalid;
 	}
-	if (!invalid.empty()) {
+	if (!why.empty()) {
 		host_rows->Clear(); // a query that began before may have copied more
 	}
-	return invalid;
+	return why;
 }
 
 string PinnedTable::State() {
@@ -129,12 +154,10 @@ void PinnedTables::Add(shared_ptr<PinnedTable> pinned) {
 
 vector<shared_ptr<PinnedTable>> PinnedTables::Remove(const string &name) {
 	vector<shared_ptr<PinnedTable>> gone, kept;
+	const auto parts = NamesOf(QualifiedName::ParseComponents(name));
 	lock_guard<mutex> guard(lock);
 	for (auto &table : tables) {
-		auto &text = table->table.text;
-		const bool is_meant = StringUtil::CIEquals(text, name) ||
-		                      StringUtil::EndsWith(StringUtil::Lower(text), "." + StringUtil::Lower(name));
-		(is_meant ? gone : kept).push_back(table);
+		(table->table.IsMeantBy(parts) ? gone : kept).push_back(table);
 	}
 	if (gone.empty()) {
 		throw InvalidInputException("vibe_unpin: no pinned table is called %s; FROM vibe_pins() lists them", name);
@@ -157,6 +180,12 @@ shared_ptr<PinnedTable> PinnedTables::Find(const PinnedName &table, const string
 		}
 	}
 	return nullptr;
+}
+
+void PinnedTables::FreeInvalid() {
+	for (auto &table : All()) {
+		table->State();
+	}
 }
 
 vector<shared_ptr<PinnedTable>> PinnedTables::All() {

@@ -20,10 +20,14 @@ struct PinnedName {
 	weak_ptr<AttachedDatabase> database;
 	//! Of the entry in the catalog, which is another one after an ALTER
 	idx_t oid = 0;
-	//! database.schema.table
+	//! Database, schema and table
+	vector<string> path;
+	//! The same as one text, quoted where SQL needs it
 	string text;
 
 	static PinnedName Of(TableCatalogEntry &table);
+	//! Whether a name means it: the table's, with or without its schema or database before it
+	bool IsMeantBy(const vector<string> &name) const;
 	bool operator==(const PinnedName &other) const {
 		return oid == other.oid && database.lock() == other.database.lock();
 	}
@@ -104,6 +108,8 @@ public:
 	//! Forgets a table by its name, with or without database and schema; throws where none, or several, have it
 	vector<shared_ptr<PinnedTable>> Remove(const string &name);
 	shared_ptr<PinnedTable> Find(const PinnedName &table, const string &geometry);
+	//! Frees what no query can use any more: tables that may have changed, whoever asks
+	void FreeInvalid();
 	vector<shared_ptr<PinnedTable>> All();
 
 	static string ObjectType() {

@@ -40,8 +40,13 @@ public:
 		is_unknown = false;
 	}
 	using ClientContextState::TransactionRollback;
-	void TransactionRollback(MetaTransaction &, ClientContext &) override {
+	//! Where a commit fails, its changes may be visible all the same: databases are committed one after the other, and a checkpoint comes last
+	void TransactionRollback(MetaTransaction &transaction, ClientContext &, optional_ptr<ErrorData> error) override {
 		lock_guard<mutex> guard(watch->lock);
+		auto changed = transaction.ModifiedDatabase();
+		if (error && changed) {
+			watch->changes[changed.get()] = ++watch->now;
+		}
 		active = nullptr;
 		is_unknown = false;
 	}

@@ -75,6 +75,7 @@ void PairsDispatch::FindPinned() {
 	if (mode == ExecutionMode::CPU) {
 		return;
 	}
+	PinnedTables::Get(context)->FreeInvalid();
 	if (op.pinned_build) {
 		if (auto table = PinnedTables::Get(context)->Find(op.pinned_build->table, op.pinned_build->geometry)) {
 			NoteUnused(*table, "it is the build side, which is expected to have fewer rows");
