@@ -384,6 +384,17 @@ private:
 
 } // namespace
 
+unique_ptr<Expression> AndOf(unique_ptr<Expression> first, unique_ptr<Expression> second) {
+	return first ? make_uniq_base<Expression, BoundConjunctionExpression>(ExpressionType::CONJUNCTION_AND,
+	                                                                      std::move(first), std::move(second))
+	             : std::move(second);
+}
+
+unique_ptr<Expression> NullUnless(unique_ptr<Expression> condition, unique_ptr<Expression> value) {
+	auto null = make_uniq<BoundConstantExpression>(Value(ReturnTypeOf(*value)));
+	return make_uniq<BoundCaseExpression>(std::move(condition), std::move(value), std::move(null));
+}
+
 string SpatialFunctionName(const string &function_name) {
 	auto name = StringUtil::Lower(function_name);
 	if (StringUtil::StartsWith(name, "st_")) {
@@ -459,10 +470,7 @@ bool SpatialCondition::Take(ClientContext &context, const JoinTables &tables, ve
 		conjuncts.erase_at(best_index);
 	}
 	for (auto &conjunct : conjuncts) {
-		result.residual = result.residual
-		                      ? make_uniq_base<Expression, BoundConjunctionExpression>(
-		                            ExpressionType::CONJUNCTION_AND, std::move(result.residual), std::move(conjunct))
-		                      : std::move(conjunct);
+		result.residual = AndOf(std::move(result.residual), std::move(conjunct));
 	}
 	return true;
 }

@@ -46,6 +46,11 @@ struct SpatialCondition {
 	void Flip();
 };
 
+//! Both conditions; the second one where there is no first
+unique_ptr<Expression> AndOf(unique_ptr<Expression> first, unique_ptr<Expression> second);
+//! The value where a condition is true, otherwise NULL
+unique_ptr<Expression> NullUnless(unique_ptr<Expression> condition, unique_ptr<Expression> value);
+
 //! "within" for ST_Within and vibe_within; empty for what is none of ours
 string SpatialFunctionName(const string &function_name);
 //! By such a name; ST_Disjoint is among them

@@ -1,5 +1,6 @@
 // ST_KNN as the condition of a join. Its rows depend on which rows of the right side there are, so it is placed in the plan as it was
 // written, before any rule of DuckDB moves a condition below the join.
+#include "duckdb/expressions/condition.hpp"
 #include "duckdb/knn/neighbours.hpp"
 #include "duckdb/knn/rewrites/distance.hpp"
 #include "duckdb/knn/rewrites/rewrites.hpp"
@@ -69,6 +70,13 @@ bool ReadsFrom(const Expression &expr, const unordered_set<TableIndex> &tables) 
 		from = from || tables.count(BindingOf(column).table_index);
 	});
 	return from;
+}
+
+unordered_set<TableIndex> TablesIn(const Expression &expr) {
+	unordered_set<TableIndex> result;
+	ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+	    expr, [&](const BoundColumnRefExpression &column) { result.insert(BindingOf(column).table_index); });
+	return result;
 }
 
 unordered_set<TableIndex> TablesOf(LogicalOperator &op) {
@@ -169,15 +177,10 @@ public:
 		for (auto &leaf : leaves) {
 			relations.push_back(std::move(leaf.get()));
 		}
-		for (idx_t i = 0; i < conditions.size();) {
-			if (!KnnOf(*conditions[i])) {
-				i++;
-				continue;
-			}
-			auto knn = std::move(conditions[i]);
-			conditions.erase_at(i);
+		for (auto next = NextCall(); next.IsValid(); next = NextCall()) {
+			auto knn = std::move(conditions[next.GetIndex()]);
+			conditions.erase_at(next.GetIndex());
 			Place(std::move(knn));
-			i = 0;
 		}
 		auto result = std::move(relations[0]);
 		for (idx_t i = 1; i < relations.size(); i++) {
@@ -237,6 +240,28 @@ private:
 	void CollectBoth(LogicalOperator &op) {
 		Collect(op.children[0]);
 		Collect(op.children[1]);
+	}
+
+	//! The first call whose query side no other one finds neighbours in: tables whose rows are found are joined to those that look for
+	//! them, and could not be searched afterwards
+	optional_idx NextCall() {
+		optional_idx first;
+		for (idx_t i = 0; i < conditions.size(); i++) {
+			auto knn = KnnOf(*conditions[i]);
+			if (!knn) {
+				continue;
+			}
+			first = first.IsValid() ? first : optional_idx(i);
+			bool waits = false;
+			for (idx_t k = 0; k < conditions.size() && !waits; k++) {
+				auto other = k != i ? KnnOf(*conditions[k]) : nullptr;
+				waits = other && ReadsFrom(*ChildrenOf(*knn)[0], TablesIn(*ChildrenOf(*other)[1]));
+			}
+			if (!waits) {
+				return i;
+			}
+		}
+		return first;
 	}
 
 	//! Makes one relation of those that the neighbours come from
@@ -321,6 +346,7 @@ private:
 		switch (relation.type) {
 		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
 		case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+		case LogicalOperatorType::LOGICAL_DEPENDENT_JOIN:
 		case LogicalOperatorType::LOGICAL_ANY_JOIN: {
 			auto type = relation.Cast<LogicalJoin>().join_type;
 			if ((type == JoinType::MARK || type == JoinType::SINGLE) &&
@@ -434,14 +460,20 @@ void RewriteOuter(Plan &plan, unique_ptr<LogicalOperator> &op) {
 	auto request = RequestOf(plan.context, knn);
 	request.outer = true;
 	const DistanceBetween distance(*arguments[0], *arguments[1]);
-	unique_ptr<Expression> residual;
+	unique_ptr<Expression> residual, guard;
+	const auto query_tables = TablesOf(*op->children[query]);
 	for (auto &other : conditions) {
 		if (TakeLimit(plan.context, *other, distance, request)) {
 			continue;
 		}
-		residual = residual ? make_uniq_base<Expression, BoundConjunctionExpression>(
-		                          ExpressionType::CONJUNCTION_AND, std::move(residual), std::move(other))
-		                    : std::move(other);
+		if (!other->IsVolatile() && !HasKnn(*other) && ReadsColumns(*other) && ReadsOnly(*other, query_tables)) {
+			guard = AndOf(std::move(guard), std::move(other));
+			continue;
+		}
+		residual = AndOf(std::move(residual), std::move(other));
+	}
+	if (guard) {
+		arguments[0] = NullUnless(std::move(guard), std::move(arguments[0]));
 	}
 	auto left = std::move(op->children[query]);
 	ProjectOuter(plan,

@@ -220,10 +220,7 @@ bool RewriteSharedRowsJoin(ClientContext &context, unique_ptr<LogicalOperator> &
 		}
 	}
 	for (auto &expr : residual) {
-		spatial.residual = spatial.residual
-		                       ? make_uniq_base<Expression, BoundConjunctionExpression>(
-		                             ExpressionType::CONJUNCTION_AND, std::move(spatial.residual), std::move(expr))
-		                       : std::move(expr);
+		spatial.residual = AndOf(std::move(spatial.residual), std::move(expr));
 	}
 	auto left_columns = MapColumns(join.left_projection_map, join.children[0]->GetColumnBindings().size());
 	auto result = make_uniq<LogicalSpatialJoin>(join.join_type, std::move(spatial), std::move(join.children[0]),

@@ -40,14 +40,55 @@ bool PrefersHashJoin(ClientContext &context, LogicalComparisonJoin &join) {
 	return double(Cardinality(context, join)) <= MAX_PAIRS_PER_ROW_OF_HASH_JOIN * double(rows);
 }
 
+//! Takes what asks for rows of one side alone out of a condition
+unique_ptr<Expression> TakeGuard(vector<unique_ptr<Expression>> &conjuncts, const JoinTables &tables, JoinSide side) {
+	unique_ptr<Expression> guard;
+	for (idx_t i = 0; i < conjuncts.size();) {
+		if (!conjuncts[i]->IsVolatile() && JoinSide::GetJoinSide(*conjuncts[i], tables.left, tables.right) == side) {
+			guard = AndOf(std::move(guard), std::move(conjuncts[i]));
+			conjuncts.erase_at(i);
+		} else {
+			i++;
+		}
+	}
+	return guard;
+}
+
+//! A condition on a side all of whose rows come out cannot be pushed below the join. It is asked before the geometry is looked at, as it may
+//! say which geometries are valid: a row that does not pass meets nothing, like one without a geometry.
+void GuardSide(unique_ptr<Expression> guard, unique_ptr<Expression> &geometry, unique_ptr<Expression> &limit,
+               SpatialCondition &spatial) {
+	if (!guard) {
+		return;
+	}
+	spatial.text += " where " + guard->ToString();
+	if (limit) {
+		limit = NullUnless(guard->Copy(), std::move(limit));
+	}
+	geometry = NullUnless(std::move(guard), std::move(geometry));
+}
+
 //! The operator in place of a join with the condition `conjuncts`; null, with nothing changed, if none of them is spatial
 unique_ptr<LogicalSpatialJoin> MakeJoin(ClientContext &context, LogicalOperator &join, JoinType type,
                                         vector<unique_ptr<Expression>> &conjuncts) {
 	JoinTables tables(join);
+	LogicalFilter::SplitPredicates(conjuncts);
+	unique_ptr<Expression> left_guard, right_guard;
+	if (type == JoinType::LEFT || type == JoinType::ANTI || type == JoinType::OUTER) {
+		left_guard = TakeGuard(conjuncts, tables, JoinSide::LEFT);
+	}
+	if (type == JoinType::RIGHT || type == JoinType::OUTER) {
+		right_guard = TakeGuard(conjuncts, tables, JoinSide::RIGHT);
+	}
 	SpatialCondition spatial;
 	if (!SpatialCondition::Take(context, tables, conjuncts, spatial)) {
 		return nullptr;
 	}
+	if (left_guard && IsPinned(context, *join.children[0], *spatial.left)) {
+		spatial.residual = AndOf(std::move(spatial.residual), std::move(left_guard)); // it is read where it is
+	}
+	GuardSide(std::move(left_guard), spatial.left, spatial.left_limit, spatial);
+	GuardSide(std::move(right_guard), spatial.right, spatial.right_limit, spatial);
 	auto result = make_uniq<LogicalSpatialJoin>(type, std::move(spatial), std::move(join.children[0]),
 	                                            std::move(join.children[1]));
 	CopyCardinality(join, *result);
