@@ -114,12 +114,20 @@ struct ST_AsGeoJSON {
 };
 
 //! DuckDB has st_astext of a GEOMETRY, under this spelling; without that of a BOX_2D the implicit cast would make a polygon
-//! of the box. Numbers are written as in a geometry: enough digits to read the same double.
+//! of the box. Numbers are written as in a geometry: enough digits to read the same double. A text may stand for a geometry, as
+//! where there is no choice: a literal would be either of the two.
 struct ST_AsText {
 	static void Execute(DataChunk &args, ExpressionState &, Vector &result) {
 		UnaryExecutor::Execute<string_t, string_t>(args.data[0], result, args.size(), [&](const string_t &geometry) {
 			return GeometryText(result, geometry);
 		});
+	}
+	static void ExecuteText(DataChunk &args, ExpressionState &state, Vector &result) {
+		DataChunk geometries;
+		geometries.Initialize(Allocator::Get(state.GetContext()), {LogicalType::GEOMETRY()});
+		VectorOperations::Cast(state.GetContext(), args.data[0], geometries.data[0], args.size());
+		SetRowCount(geometries, args.size());
+		Execute(geometries, state, result);
 	}
 	static void ExecuteBox(DataChunk &args, ExpressionState &, Vector &result) {
 		BoxText(args.data[0], result, args.size());
@@ -132,6 +140,7 @@ struct ST_AsText {
 		    .Example("st_astext(ST_Extent('LINESTRING (0 0, 3 4)'::GEOMETRY))", "BOX(0 0, 3 4)")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::VARCHAR, Execute)
 		    .Overload({{"box", BoxType()}}, LogicalType::VARCHAR, ExecuteBox, SqlFunction::Infallible)
+		    .Overload({{"geom", LogicalType::VARCHAR}}, LogicalType::VARCHAR, ExecuteText)
 		    .Register(loader);
 	}
 };
