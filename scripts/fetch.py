@@ -19,7 +19,7 @@ WHAT    prefix        DuckDB's headers and static archives, built once from its 
         clang-format, clang-tidy
 
 VERSION is one of scripts/duckdb.versions, by default the first. prefix, source, cli, python and spatial are of that version.
-The cache is the folder VIBESPATIAL_CACHE, by default vibespatial in the user's cache folder.
+The cache is the folder VIBESPATIAL_BUILD_CACHE, by default vibespatial in the user's cache folder.
 Progress goes to standard error; the last thing on standard output is the path asked for.
 """
 import argparse
@@ -52,7 +52,7 @@ def say(text):
 
 
 def cache():
-    folder = os.environ.get("VIBESPATIAL_CACHE")
+    folder = os.environ.get("VIBESPATIAL_BUILD_CACHE")
     if not folder:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         folder = os.path.join(home, "vibespatial")

@@ -159,7 +159,8 @@ def demo() -> int:
     if at is None:
         print(plan)
         return 1
-    for line in lines[max(at - 1, 0) : at + 8]:
+    end = next((number for number in range(at, len(lines)) if "└" in lines[number]), len(lines) - 1)
+    for line in lines[max(at - 1, 0) : end + 1]:
         print(line)
     return 0
 

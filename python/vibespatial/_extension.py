@@ -16,7 +16,7 @@ _UNSIGNED = "allow_unsigned_extensions"
 
 
 class UnsupportedDuckDB(RuntimeError):
-    """This installation holds no binary for the DuckDB that is running."""
+    """This installation holds no binary for that version of DuckDB."""
 
 
 def _key(version: str) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ def _choose(version: str) -> pathlib.Path:
     if not supported:
         raise UnsupportedDuckDB(f"{_FOLDER} holds no extension: install the package from its wheel, not from a checkout")
     raise UnsupportedDuckDB(
-        f"DuckDB {version.removeprefix('v')} is running, and this vibespatial supports {', '.join(supported)}. "
+        f"this vibespatial supports DuckDB {', '.join(supported)}, not {version.removeprefix('v')}. "
         f"'pip install duckdb=={supported[-1]}' gets one of them; a newer vibespatial may support more."
     )
 

@@ -142,7 +142,7 @@ def test_stable_abi_fits_later_pythons(tmp_path, monkeypatch):
 
 
 def test_altered_prebuilt_prefix_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("VIBESPATIAL_BUILD_CACHE", str(tmp_path / "cache"))
     name = "duckdb-1.5.5-linux_amd64.tar.xz"
     (tmp_path / name).write_bytes(b"not what was built")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  {name}\n")
@@ -153,7 +153,7 @@ def test_altered_prebuilt_prefix_is_refused(tmp_path, monkeypatch):
 
 
 def test_altered_download_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
+    monkeypatch.setenv("VIBESPATIAL_BUILD_CACHE", str(tmp_path))
     (entry,) = fetch.locked("cli", "linux_amd64", duckdb="1.5.5")
     (tmp_path / "downloads").mkdir()
     file = tmp_path / "downloads" / entry.file
@@ -164,7 +164,7 @@ def test_altered_download_is_refused(tmp_path, monkeypatch):
 
 
 def test_altered_source_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
+    monkeypatch.setenv("VIBESPATIAL_BUILD_CACHE", str(tmp_path))
     (entry,) = fetch.locked("source", "any", duckdb="1.5.5")
     (tmp_path / "downloads").mkdir()
     file = tmp_path / "downloads" / entry.file
@@ -175,7 +175,7 @@ def test_altered_source_is_refused(tmp_path, monkeypatch):
 
 
 def test_only_the_prefix_of_this_recipe_is_taken(tmp_path, monkeypatch):
-    monkeypatch.setenv("VIBESPATIAL_CACHE", str(tmp_path))
+    monkeypatch.setenv("VIBESPATIAL_BUILD_CACHE", str(tmp_path))
     monkeypatch.delenv("VIBESPATIAL_PREBUILT", raising=False)
     other = tmp_path / "duckdb-1.5.5-linux_amd64-0123456789ab"
     for target in fetch.duckdbs()["1.5.5"].targets:
