@@ -554,7 +554,7 @@ void RegisterAggregates(ExtensionLoader &loader) {
 	                    GeometryAggregate<MakeUnion>::Function());
 	registration.AddSet("ST_CoverageUnion_Agg",
 	                    "The union of the polygons of a coverage, which share edges and do not overlap. The same as "
-	                    "ST_Union_Agg, also for what is no coverage.",
+	                    "ST_Union_Agg, even if the input is not a coverage.",
 	                    "(ST_MakeEnvelope(0, 0, 1, 1)), (ST_MakeEnvelope(1, 0, 2, 1))",
 	                    "POLYGON ((0 0, 1 0, 2 0, 2 1, 1 1, 0 1, 0 0))", GeometryAggregate<MakeUnion>::Function());
 	registration.AddSet("ST_Intersection_Agg", "What lies in every one of the geometries.", squares,

@@ -322,10 +322,10 @@ struct ST_MakeValid {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction("ST_MakeValid",
-		            "A valid geometry from the rings and lines of one that is not; a valid one stays as it is. Inside "
-		            "is what an "
-		            "odd number of rings runs around; what of them bounds no area stays as lines and points.")
+		SqlFunction(
+		    "ST_MakeValid",
+		    "A valid geometry from the rings and lines of one that is not; a valid one stays as it is. The interior "
+		    "follows the even-odd rule. Parts that enclose no area are kept as lines and points.")
 		    .Category("constructive")
 		    .Example("ST_MakeValid('POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))'::GEOMETRY)",
 		             "MULTIPOLYGON (((0 0, 1 1, 0 2, 0 0)), ((1 1, 2 0, 2 2, 1 1)))")

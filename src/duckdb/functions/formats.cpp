@@ -59,7 +59,7 @@ struct ST_GeomFromText {
 
 	static void Register(ExtensionLoader &loader) {
 		SqlFunction("ST_GeomFromText",
-		            "The geometry of a well-known text. With ignore_invalid, text that is none gives NULL "
+		            "The geometry of a well-known text. With ignore_invalid, text that is not valid gives NULL "
 		            "instead of an error.")
 		    .Category("conversion")
 		    .Example("ST_GeomFromText('POINT (1 2)')", "POINT (1 2)")

@@ -307,8 +307,8 @@ struct Vibe_BufferIntersects {
 	static void Register(ExtensionLoader &loader) {
 		SqlFunction(
 		    "vibe_buffer_intersects",
-		    "Whether ST_Buffer(geom1, distance) and geom2 share a point. The buffer is made where their distance "
-		    "alone does not tell: where it is about as large as that of the buffer's rim.")
+		    "Whether ST_Buffer(geom1, distance) and geom2 share a point. The buffer is built only if their distance is "
+		    "too close to that of the buffer's rim to decide.")
 		    .Category("predicate")
 		    .Example("vibe_buffer_intersects('POINT (0 0)'::GEOMETRY, 'LINESTRING (3 0, 3 9)'::GEOMETRY, 3)", "true")
 		    .Overload({{"geom1", LogicalType::GEOMETRY()},

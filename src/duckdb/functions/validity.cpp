@@ -25,9 +25,10 @@ struct ST_IsValid {
 	}
 
 	static void Register(ExtensionLoader &loader) {
-		SqlFunction("ST_IsValid",
-		            "Whether a geometry keeps the rules of simple features: finite coordinates, closed rings that do "
-		            "not cross, holes inside their shell. ST_IsValidReason says what is wrong.")
+		SqlFunction(
+		    "ST_IsValid",
+		    "Whether a geometry is valid by the OGC simple features rules: finite coordinates, closed rings that do "
+		    "not cross, holes inside their shell. ST_IsValidReason says what is wrong.")
 		    .Category("validity")
 		    .Example("ST_IsValid('POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))'::GEOMETRY)", "false")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::BOOLEAN, Execute, SqlFunction::Infallible)
@@ -60,8 +61,8 @@ struct ST_IsSimple {
 	static void Register(ExtensionLoader &loader) {
 		SqlFunction(
 		    "ST_IsSimple",
-		    "Whether a geometry does not cross or touch itself: lines may only meet in their ends, points not at "
-		    "all, every ring is looked at alone.")
+		    "Whether a geometry does not cross or touch itself: lines may meet only at their endpoints, points must "
+		    "be distinct, and each ring is checked by itself.")
 		    .Category("validity")
 		    .Example("ST_IsSimple('LINESTRING (0 0, 2 2, 2 0, 0 2)'::GEOMETRY)", "false")
 		    .Overload({{"geom", LogicalType::GEOMETRY()}}, LogicalType::BOOLEAN, Execute)

@@ -23,9 +23,7 @@ PinnedName PinnedName::Of(TableCatalogEntry &table) {
 }
 
 bool PinnedName::IsMeantBy(const vector<string> &name) const {
-	const auto matches = [&](idx_t part, idx_t at) {
-		return StringUtil::CIEquals(path[part], name[at]);
-	};
+	const auto matches = [&](idx_t part, idx_t at) { return StringUtil::CIEquals(path[part], name[at]); };
 	switch (name.size()) {
 	case 1:
 		return matches(2, 0);

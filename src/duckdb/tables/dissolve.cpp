@@ -120,9 +120,9 @@ void RegisterDissolve(ExtensionLoader &loader) {
 	RegisterRelationFunction(
 	    loader, std::move(function), {"relation"},
 	    "The rows of a relation, the name of a table or a query as text, with those that agree in `by`, a column or a "
-	    "list of them, made one: their geometries are united. All rows are one where `by` is not given. Columns: those "
-	    "of "
-	    "`by`, the geometry, then the others, by their first value that is not NULL, or those of `aggregates` alone, "
+	    "list of them, merged into one row with the union of their geometries. Without `by`, all rows are merged. "
+	    "Columns: those of `by`, the geometry, then the others, by their first value that is not NULL, or those of "
+	    "`aggregates` alone, "
 	    "by "
 	    "the aggregate given for each: {'population': 'sum'}.",
 	    {"k, vibe_area(g), n FROM vibe_dissolve('SELECT i % 2 AS k, i AS n, ST_MakeEnvelope(i, 0, i + 2, 1) AS g FROM "

@@ -127,7 +127,7 @@ void RegisterOverlayTable(ExtensionLoader &loader) {
 	RegisterRelationFunction(
 	    loader, std::move(function), {"left", "right"},
 	    "Two layers laid over each other, both names of tables or queries as text. `how` is 'intersection' (the "
-	    "default: what each pair of rows has in common), 'difference' (the rows of `left` less all of `right`), "
+	    "default: what each pair of rows has in common), 'difference' (the rows of `left` minus all of `right`), "
 	    "'identity' (both of these), 'symdifference' (what only one side has) or 'union' (all of it). Columns: those "
 	    "of both "
 	    "sides, or left_columns and right_columns, NULL where a row has nothing of a side, then the geometry. Results "

@@ -151,7 +151,7 @@ void RegisterPin(ExtensionLoader &loader) {
 	    "timestamps to filter by or to return; without a geometry among them all geometries are kept. A change of the "
 	    "table's database makes the copy invalid.",
 	    {"* FROM vibe_pin('points', columns := ['kind'])"});
-	SqlTable("vibe_unpin", "Lets go of a table that vibe_pin() keeps on the GPU.")
+	SqlTable("vibe_unpin", "Releases a table that vibe_pin() keeps on the GPU.")
 	    .Column("table_name", LogicalType::VARCHAR)
 	    .Column("geometry", LogicalType::VARCHAR)
 	    .Column("bytes", LogicalType::UBIGINT)

@@ -213,7 +213,7 @@ void RegisterPrecompiler(ExtensionLoader &loader) {
 	    .Example("kind, name, state, error FROM vibe_precompile_status()")
 	    .Register(loader, StatusRows);
 	SqlTable("vibe_ensure_warm", "Waits until all GPU kernels that operators need, or those of one operator, are "
-	                             "ready, at most so many seconds (60). The rows are "
+	                             "ready, for at most `timeout` seconds (60). The rows are "
 	                             "those that are not, with the reason.")
 	    .Column("name", LogicalType::VARCHAR)
 	    .Column("reason", LogicalType::VARCHAR)
