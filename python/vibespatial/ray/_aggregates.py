@@ -16,6 +16,7 @@ from typing import Any, Mapping, Optional, Sequence
 from ._inputs import HIDDEN, quote
 
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\s+)?(.*?)\s*\)\s*", re.IGNORECASE | re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _SIMPLE = {"count", "sum", "avg", "min", "max", "bool_and", "bool_or"}
 # Keys of what is not a number, beside the powers of two
 _PLUS, _MINUS, _NAN = 5000, 5001, 5002
@@ -38,13 +39,23 @@ class Aggregate:
         return f"{HIDDEN}a_{self.name}"
 
 
+def _is_one_argument(argument: str) -> bool:
+    """Whether the brackets around it are those of one call: no bracket inside closes them."""
+    depth = 0
+    for mark in re.findall(r"[()]", _QUOTED.sub("", argument)):
+        depth += 1 if mark == "(" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
 def parse(aggregates: Mapping[str, str]) -> list[tuple[str, str, Optional[str], bool]]:
     """Name, function, argument and DISTINCT of each; the functions are those whose parts can be combined exactly."""
     found = []
     for name, call in aggregates.items():
         match = _CALL.fullmatch(call)
         function = match[1].lower() if match else ""
-        if not match or function not in _SIMPLE or not match[3] or (match[2] and function != "count"):
+        if not match or function not in _SIMPLE or not match[3] or not _is_one_argument(match[3]) or (match[2] and function != "count"):
             raise ValueError(
                 f"'{call}' is no aggregate that can be computed in parts: use count(*), count(x), count(DISTINCT x), sum(x), avg(x), min(x), "
                 "max(x), bool_and(x) or bool_or(x)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from ._dissolve import plan_dissolve
@@ -28,6 +29,10 @@ def plan(operation: str, *arguments: Any, **keywords: Any) -> Any:
     """
     if operation not in _PLANS:
         raise ValueError(f"operation must be one of {', '.join(_PLANS)}, not {operation!r}")
+    known = [name for name in inspect.signature(_PLANS[operation]).parameters if name != "options"]
+    unknown = next((name for name in keywords if name not in known and name not in _OPTIONS), None)
+    if unknown is not None:
+        raise TypeError(f"{operation} has no keyword {unknown}; those are {', '.join([*known, *Options.__dataclass_fields__])}")
     options = Options(**{name: value for name, value in keywords.items() if name in _OPTIONS})
     return _PLANS[operation](*arguments, **{name: value for name, value in keywords.items() if name not in _OPTIONS}, options=options)
 
@@ -49,7 +54,7 @@ def sjoin(
     """Joins the rows of two inputs by a spatial predicate.
 
     predicate   'intersects', 'within', 'contains', 'covers', 'coveredby', 'contains_properly', 'within_properly', 'touches', 'crosses',
-                'overlaps', 'equals', or 'dwithin' with distance=
+                'overlaps', 'equals', or 'dwithin' with distance=; also with other underscores, or as 'ST_Intersects'
     how         'inner', 'left', 'right', 'full', 'semi', 'anti'
     select      SQL expressions over the rows l and r; by default all columns, with the prefixes left_ and right_ where names clash
     aggregate   names and aggregates, such as {'n': 'count(*)', 'total': 'sum(l.amount)'}; `select` is then what to group by

@@ -13,7 +13,7 @@ from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, open_input, quote, text
 from ._options import Options, Settings
 from ._output import Result
-from ._rows import Shape, Sink, finish, sink_of
+from ._rows import Plan, Shape, Sink, finish, sink_of
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def dissolve_rows(settings: Settings, spec: Spec, part: int, side: Side, *tables
     return report, out
 
 
-@dataclass
-class DissolvePlan:
+@dataclass(repr=False)
+class DissolvePlan(Plan):
     """How a dissolve will run. Print it, or call `run`."""
 
     job: Run
@@ -90,8 +90,10 @@ class DissolvePlan:
         return "\n".join(lines)
 
     def run(self) -> Result:
-        shape = Shape((), tuple(self.empty.schema.names))
-        sink = sink_of(self.job.options, shape)
+        with sink_of(self.job, Shape((), tuple(self.empty.schema.names))) as sink:
+            return finish(self.job, self, sink, self._found(sink), self.empty)
+
+    def _found(self, sink: Sink) -> list[Any]:
         spec = Spec(self.by, self.items, self.arguments, sink, self.count)
         calls = []
         for block in self.data.input.blocks:
@@ -108,8 +110,7 @@ class DissolvePlan:
             if pieces:
                 side = self.data.side([], piece_count=len(pieces))
                 calls.append(Call(f"dissolve part {part}", dissolve_rows, [self.settings, spec, part, side, *pieces], 2))
-        found = [reference[1] for reference in self.job.stage("dissolve", calls, counts=True)]
-        return finish(self.job, self, sink, found, self.empty)
+        return [reference[1] for reference in self.job.stage("dissolve", calls, counts=True)]
 
 
 def plan_dissolve(
@@ -127,6 +128,11 @@ def plan_dissolve(
     names = {name.lower(): name for name in source.names}
     keys = [by] if isinstance(by, str) else list(by or [])
     for name in [*keys, *(aggregates or {})]:
+        if name.lower() not in names and name in (aggregates or {}):
+            raise ValueError(
+                f"there is no column {name}: aggregates= has columns, and the name of an aggregate for each, such as {{'population': 'sum'}}; "
+                f"the columns are {', '.join(source.names)}"
+            )
         if name.lower() not in names:
             raise ValueError(f"there is no column {name}; those are {', '.join(source.names)}")
     keys = [names[name.lower()] for name in keys]

@@ -9,6 +9,7 @@ import glob
 import os
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -19,14 +20,16 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import duckdb
 
 from .._extension import connect
-from ._inputs import HIDDEN, Block, Source, number, quote, text
+from ._inputs import HIDDEN, Block, Group, Source, number, quote, text
 from ._options import InputError, Report, Settings
 from ._splits import Box
 
 _INFINITE = float("inf")
 BOX = tuple(f"{HIDDEN}{name}" for name in ("x0", "y0", "x1", "y1"))
-# These say something about the machine, not about the data
-_NOT_THE_DATA = (duckdb.OutOfMemoryException, duckdb.InterruptException)
+# These say something about the machine or the network, not about the data
+_NOT_THE_DATA = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.HTTPException)
+# What is to be left out is looked at again after a pause: a fault of a storage or of a full disk may pass
+_AGAIN_S = 2.0
 
 
 _open: dict[Any, Any] = {}
@@ -84,7 +87,11 @@ def _temporary(settings: Settings) -> str:
     os.makedirs(parent, exist_ok=True)
     prefix = f"{_SPILL}{socket.gethostname()}-"
     for path in glob.glob(os.path.join(glob.escape(parent), f"{glob.escape(prefix)}*", "lock")):
-        with contextlib.suppress(OSError), open(path) as file:
+        # Others may write here, too: a pipe would keep this process waiting
+        with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid():
+                continue
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
     folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
@@ -178,22 +185,33 @@ def table_of(con: Any, sql: str) -> Any:
     return fetch()
 
 
-def _file_scan(con: Any, source: Source, path: str) -> str:
+def _file_scan(con: Any, source: Source, paths: Sequence[str], options: str = "") -> str:
     if source.protocol is not None and source.protocol not in con.list_filesystems():
         import fsspec  # type: ignore[import-untyped]
 
         con.register_filesystem(fsspec.filesystem(source.protocol, **dict(source.storage)))
-    where = path if source.protocol is None else f"{source.protocol}://{path}"
-    return f"{source.reader}({text(where)}, file_row_number = true)"
+    # DuckDB takes a path for a pattern. The file system of HTTP keeps the protocol in its paths, and a question mark is no pattern there
+    wheres = []
+    for path in paths:
+        where = glob.escape(path)
+        if "://" in path:
+            where = where.replace("[?]", "?")
+        elif source.protocol is not None:
+            where = f"{source.protocol}://{where}"
+        wheres.append(text(where))
+    listed = ", ".join(wheres)
+    return f"{source.reader}([{listed}], file_row_number = true, hive_partitioning = {'true' if source.hive else 'false'}{options})"
 
 
-def describe_source(con: Any, source: Source, empty: Any) -> list[tuple[str, str]]:
-    """The columns of an input and their types in SQL; `empty` is an Arrow table without rows if the input is no file."""
-    if source.path is not None:
+def describe_source(con: Any, source: Source, empty: Any, paths: Sequence[str]) -> list[tuple[str, str]]:
+    """The columns of an input and their types in SQL: those that some of its files have together, or those of `empty`, an Arrow table without
+    rows, if the input is no file."""
+    if paths:
         try:
-            rows = con.execute(f"DESCRIBE SELECT * EXCLUDE (file_row_number) FROM {_file_scan(con, source, source.path)}").fetchall()
+            scan = _file_scan(con, source, paths, ", union_by_name = true")
+            rows = con.execute(f"DESCRIBE SELECT * EXCLUDE (file_row_number) FROM {scan}").fetchall()
         except duckdb.Error as error:
-            raise InputError(source.path, None, str(error)) from error
+            raise InputError(paths[0], None, str(error)) from error
     elif empty is not None:
         con.register(f"{HIDDEN}schema", empty)
         rows = con.execute(f"DESCRIBE FROM {HIDDEN}schema").fetchall()
@@ -221,11 +239,11 @@ def _registered(con: Any, name: str, table: Any, stored: bool) -> str:
 
 def block_rows(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str], name: str, stored: bool = False) -> str:
     """A query for the rows of a block: the columns, and the number of each row."""
-    listed = "".join(f"{quote(column)}, " for column in columns)
     if block.path is None:
         import numpy
         import pyarrow  # type: ignore[import-untyped]
 
+        listed = "".join(f"{quote(column)}, " for column in columns)
         numbers = pyarrow.array(numpy.arange(block.first, block.first + block.rows))
         return f"SELECT {listed}{HIDDEN}id FROM {_registered(con, name, table.append_column(f'{HIDDEN}id', numbers), stored)}"
     # Row numbers of the file leave out row groups before they are read
@@ -235,7 +253,14 @@ def block_rows(con: Any, source: Source, block: Block, table: Any, columns: Sequ
             runs[-1][1] += group.rows
         else:
             runs.append([group.start, group.start + group.rows - 1])
-    scan = f"SELECT {listed}file_row_number + {block.first} AS {HIDDEN}id FROM {_file_scan(con, source, block.path)}"
+    # Files of one input may have different types, of columns and of what their folders say
+    kinds = {name.lower(): kind for name, kind in source.columns}
+    listed = "".join(f"CAST({quote(column)} AS {kinds[column.lower()]}) AS {quote(column)}, " for column in columns)
+    folders = ", ".join(f"{text(name)}: {text(kinds[name.lower()])}" for name in source.hive)
+    # What reads native encodings leaves it to the cast
+    options = f", hive_types = {{{folders}}}" * bool(folders and source.reader == "read_parquet")
+    files = _file_scan(con, source, [block.path], options)
+    scan = f"SELECT {listed}file_row_number + {block.first} AS {HIDDEN}id FROM {files}"
     # One scan a run: DuckDB leaves out row groups for a range, not for one range or another
     return " UNION ALL ".join(f"{scan} WHERE file_row_number BETWEEN {low} AND {high}" for low, high in runs) or f"{scan} LIMIT 0"
 
@@ -376,6 +401,12 @@ class Side:
         con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT *{extra} FROM ({self.rows(con, name, stored)})")
 
 
+def _is_of_the_data(error: duckdb.Error) -> bool:
+    if isinstance(error, duckdb.IOException) and ("No space left" in str(error) or f"{_SPILL}{socket.gethostname()}-" in str(error)):
+        return False
+    return not isinstance(error, _NOT_THE_DATA)
+
+
 def _fails(con: Any, source: Source, block: Block, table: Any, columns: Sequence[str]) -> Optional[str]:
     """What is wrong with a block: None if all its columns and geometries can be read."""
     geometry = "" if source.geometry is None else f", ST_NPoints({source.geometry}) AS {HIDDEN}n, ST_Extent({source.geometry}) AS {HIDDEN}e"
@@ -383,34 +414,40 @@ def _fails(con: Any, source: Source, block: Block, table: Any, columns: Sequence
         rows = block_rows(con, source, block, table, columns, f"{HIDDEN}probe")
         con.execute(f"CREATE OR REPLACE TEMP TABLE {HIDDEN}probe_rows AS SELECT *{geometry} FROM ({rows})")
         con.execute(f"DROP TABLE {HIDDEN}probe_rows")
-    except _NOT_THE_DATA:
-        raise
     except duckdb.Error as error:
+        if not _is_of_the_data(error):
+            raise
         return str(error)
     return None
+
+
+def _failing(con: Any, side: Side, block: Block, table: Any, groups: Sequence[Optional[Group]]) -> list[tuple[Optional[Group], str]]:
+    """Which of these row groups of a block cannot be read, and why; None is the whole of an Arrow table."""
+    found = []
+    for group in groups:
+        reason = _fails(con, side.source, block if group is None else replace(block, groups=(group,)), table, side.columns)
+        found += [] if reason is None else [(group, reason)]
+    return found
 
 
 def _exclude(con: Any, side: Side, report: Report, on_error: str) -> bool:
     """Finds the row groups of a side that cannot be read and leaves them out, or raises an error that names the first."""
     found = False
     for at, (block, table) in enumerate(zip(side.blocks, side.tables)):
-        bad: list[tuple[Optional[int], str]] = []
-        if block.path is None:
-            reason = _fails(con, side.source, block, table, side.columns)
-            bad = [] if reason is None else [(None, reason)]
-        else:
-            for group in block.groups:
-                reason = _fails(con, side.source, replace(block, groups=(group,)), table, side.columns)
-                bad += [] if reason is None else [(group.number, reason)]
-        for row_group, reason in bad:
+        bad = _failing(con, side, block, table, [None] if block.path is None else block.groups)
+        if bad and on_error == "skip":
+            time.sleep(_AGAIN_S)
+            bad = _failing(con, side, block, table, [group for group, _ in bad])
+        for group, reason in bad:
+            row_group = None if group is None else group.number
             path = block.path or f"{side.source.name}, {block.label}"
             if on_error == "raise":
                 raise InputError(path, row_group, reason)
             report.skipped.append((path, row_group, reason))
             found = True
         if bad and block.path is not None:
-            numbers = {row_group for row_group, _ in bad}
-            side.blocks[at] = replace(block, groups=tuple(group for group in block.groups if group.number not in numbers))
+            left_out = [group for group, _ in bad]
+            side.blocks[at] = replace(block, groups=tuple(group for group in block.groups if group not in left_out))
         elif bad:
             side.blocks[at] = replace(block, rows=0)
             side.tables[at] = table.slice(0, 0)
@@ -422,8 +459,8 @@ def guarded(con: Any, settings: Settings, report: Report, sides: Sequence[Side],
     while True:
         try:
             return work()
-        except _NOT_THE_DATA:
-            raise
-        except duckdb.Error:
+        except duckdb.Error as error:
+            if not _is_of_the_data(error):
+                raise
             if not any([_exclude(con, side, report, settings.on_error) for side in sides]):
                 raise

@@ -320,6 +320,7 @@ def repeated_reads(splits: Splits, side: Planned) -> float:
 
 def shuffle(run: Run, settings: Settings, side: Planned, places: Places, name: str) -> list[Optional[Box]]:
     """Cuts the blocks of a side. Returns the box of the rows of each leaf."""
+    side.pieces = {}
     calls = []
     leaves_of = []
     for block in side.input.blocks:
@@ -359,6 +360,7 @@ def opening_of(run: Run, settings: Settings) -> dict[str, Any]:
         "block_bytes": min(max(settings.memory // 16, 8 * 2**20), 256 * 2**20),
         "blocks": max(4 * run.executor.slots(settings.on_cpu), run.options.partitions or 1),
         "on_error": run.options.on_error,
+        "output": run.options.folder,
     }
 
 

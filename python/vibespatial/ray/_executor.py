@@ -16,6 +16,8 @@ from typing import Any, Callable, Optional, Sequence
 from ._options import Cancelled, Options, Progress, Report, Settings
 
 _POLL_S = 0.1
+# If no task has ended for so long, the cluster is asked whether a node can run them
+_SILENT_S = 30.0
 # How long tasks that were cancelled may take to end
 _END_S = 10
 
@@ -48,6 +50,10 @@ class LocalExecutor:
     def slots(self, settings: Settings) -> int:
         """How many tasks with these settings run at a time."""
         return 1
+
+    def can_run(self, settings: Settings) -> bool:
+        """Whether there is a node that could run a task with these settings, now or when others have ended."""
+        return True
 
     def memory(self) -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
@@ -90,25 +96,47 @@ class RayExecutor:
         self.ray = ray
         self.options = options
         self._remote: dict[Any, Any] = {}
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        # Only memory that the caller has chosen is reserved: the default would be a guess that keeps tasks waiting
+        self._memory = options.memory if isinstance(options.memory, int) else None
+        nodes = self._living()
         self.nodes = len(nodes)
-        # A task runs on one node, so what is left of each node is of no use
-        cores = [int(node.get("CPU", 0) / options.threads) for node in nodes]
+        cores = [self._room(node, False) for node in nodes]
         self._slots = {False: sum(cores), True: 0}
         if not self._slots[False]:
-            raise ValueError(f"no node of the cluster has {options.threads} CPUs for one task: choose fewer threads")
+            raise ValueError(f"no node of the cluster has {self._needs(False)} for one task: choose less")
         # A process cannot change its GPU: where a node has several, it ends after one task, as the next may be given another one
         self._once: dict[str, int] = {}
         if options.num_gpus:
-            sharing = int(1 / options.num_gpus + 1e-9)
-            self._slots[True] = sum(min(some, int(node.get("GPU", 0)) * sharing) for some, node in zip(cores, nodes))
+            self._slots[True] = sum(self._room(node, True) for node in nodes)
             if not self._slots[True]:
-                raise ValueError(f"no node of the cluster has {options.threads} CPUs and {options.num_gpus:g} GPUs, which a task asks for")
+                raise ValueError(f"no node of the cluster has {self._needs(True)}, which a task asks for")
             if any(node.get("GPU", 0) > 1 for node in nodes):
                 self._once = {"max_calls": 1}
 
+    def _living(self) -> list[dict[str, float]]:
+        """What each node of the cluster has."""
+        return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+
+    def _room(self, node: dict[str, float], gpu: bool) -> int:
+        """How many tasks run on a node at a time. A task runs on one node, so what is left of each is of no use."""
+        room = int(node.get("CPU", 0) / self.options.threads)
+        if self._memory is not None:
+            room = min(room, int(node.get("memory", 0) / self._memory))
+        if gpu:
+            room = min(room, int(node.get("GPU", 0)) * int(1 / self.options.num_gpus + 1e-9))
+        return room
+
+    def _needs(self, gpu: bool) -> str:
+        needs = [f"{self.options.threads} CPUs"]
+        needs += [] if self._memory is None else [f"{self._memory / 1e6:,.0f} MB of memory"]
+        needs += [f"{self.options.num_gpus:g} GPUs"] if gpu else []
+        return " and ".join(needs)
+
     def slots(self, settings: Settings) -> int:
         return self._slots[settings.gpu]
+
+    def can_run(self, settings: Settings) -> bool:
+        return any(self._room(node, settings.gpu) for node in self._living())
 
     def memory(self) -> int:
         """The share of half of a node's memory that one task has, on the node that has least."""
@@ -141,6 +169,7 @@ class RayExecutor:
         found = remote.options(
             name=call.label,
             num_gpus=self.options.num_gpus if gpu else 0,
+            memory=self._memory,
             num_returns=call.returns,
             max_retries=self.options.max_retries,
             retry_exceptions=False,
@@ -190,13 +219,23 @@ class Run:
     reports: list[Report] = field(default_factory=list)
     begin: float = field(default_factory=time.monotonic)
     rows: int = 0
+    planning: Optional[list[Report]] = None
 
-    def _tell(self, stage: str, done: int, total: int, stage_begin: float) -> None:
+    def start(self) -> None:
+        """Begins to run a plan. What an earlier run of it has counted is not part of this one; what planning has reported is."""
+        if self.planning is None:
+            self.planning = self.reports
+        else:
+            self.begin = time.monotonic()
+        self.reports = list(self.planning)
+        self.rows = 0
+
+    def _tell(self, stage: str, done: int, total: int, stage_begin: float, waiting: float = 0.0) -> None:
         if not self.options.progress:
             return
         now = time.monotonic()
         eta = (now - stage_begin) / done * (total - done) if done else None
-        progress = Progress(self.operation, stage, done, total, self.rows, now - self.begin, eta)
+        progress = Progress(self.operation, stage, done, total, self.rows, now - self.begin, eta, waiting)
         if callable(self.options.progress):
             self.options.progress(progress)
         else:
@@ -219,6 +258,8 @@ class Run:
         ahead = 2 * self.executor.slots(calls[0].settings) if calls else 0
         order = sorted(range(len(calls)), key=lambda at: -calls[at].work)
         self._tell(name, 0, len(calls), stage_begin)
+        known = stage_begin
+        idle_since: Optional[float] = None
         try:
             while done < len(calls):
                 self._check()
@@ -227,10 +268,23 @@ class Run:
                     results[at] = references = self.executor.submit(calls[at])
                     under_way[references[0]] = at
                     following += 1
+                now = time.monotonic()
+                if now - known >= _SILENT_S:
+                    # A cluster may be about to get new nodes
+                    idle_since = None if self.executor.can_run(calls[0].settings) else idle_since or known
+                    known = now
+                    if idle_since is not None:
+                        self._tell(name, done, len(calls), stage_begin, now - idle_since)
+                if idle_since is not None and now - idle_since >= self.options.node_timeout:
+                    raise RuntimeError(
+                        f"{self.operation}: {name}: no living node of the cluster could run a task for {now - idle_since:.0f} s: "
+                        "add nodes, or wait longer for them with node_timeout="
+                    )
                 for reference in self.executor.wait(list(under_way), _POLL_S):
                     report: Report = self.executor.get(reference)
                     del under_way[reference]
                     done += 1
+                    known, idle_since = time.monotonic(), None
                     self.reports.append(report)
                     self.rows += report.rows if counts else 0
                     self._tell(name, done, len(calls), stage_begin)

@@ -28,7 +28,7 @@ from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, needed_columns, open_input, quote, text
 from ._options import Options, Settings
 from ._output import Result
-from ._rows import Shape, Sink, finish, sink_of
+from ._rows import Plan, Shape, Sink, finish, sink_of
 from ._sjoin import choose_broadcast
 from ._splits import Splits
 
@@ -67,7 +67,6 @@ def run_partitions(
     job: Run, settings: Settings, spec: Spec, splits: Splits, first: Planned, second: Planned, others: Sequence[Planned], name: str
 ) -> list[Any]:
     """One pass: the rows of `first` at home, those of `second` wherever they can meet one, the others everywhere."""
-    first.pieces, second.pieces = {}, {}
     reaches = shuffle(job, settings, first, Places(splits, "home"), f"{name} {first.source.name}")
     shuffle(job, settings, second, Places(splits, "reach", tuple(reaches)), f"{name} {second.source.name}")
     wholes = [side.whole(job, settings) for side in others]
@@ -105,8 +104,8 @@ def run_blocks(
 # ---- overlay
 
 
-@dataclass
-class OverlayPlan:
+@dataclass(repr=False)
+class OverlayPlan(Plan):
     """How an overlay will run. Print it, or call `run`."""
 
     job: Run
@@ -138,7 +137,10 @@ class OverlayPlan:
         return "\n".join(lines)
 
     def run(self) -> Result:
-        sink = sink_of(self.job.options, Shape((), tuple(self.empty.schema.names)))
+        with sink_of(self.job, Shape((), tuple(self.empty.schema.names))) as sink:
+            return finish(self.job, self, sink, self._found(sink), self.empty)
+
+    def _found(self, sink: Sink) -> list[Any]:
         found: list[Any] = []
         for at, (query, swapped) in enumerate(self.passes):
             views = (("l_rows", self.columns[0]), ("r_rows", self.columns[1]))
@@ -148,7 +150,7 @@ class OverlayPlan:
                 found += run_blocks(self.job, self.settings, spec, first, self.groups, [second], "overlay")
             else:
                 found += run_partitions(self.job, self.settings, spec, self.splits, first, second, [], "overlay")
-        return finish(self.job, self, sink, found, self.empty)
+        return found
 
 
 def _columns(planned: Planned) -> tuple[str, str]:
@@ -216,8 +218,8 @@ def _widened(call: str, columns: Sequence[tuple[str, str]], own: range) -> str:
 # ---- sql
 
 
-@dataclass
-class SqlPlan:
+@dataclass(repr=False)
+class SqlPlan(Plan):
     """How a query will run. Print it, or call `run`."""
 
     job: Run
@@ -250,20 +252,8 @@ class SqlPlan:
 
     def run(self) -> Result:
         job = self.job
-        shape = Shape((), tuple(self.empty.schema.names))
-        if self.combine is not None and job.options.output not in (None, "table", "dataset"):
-            raise ValueError("combine makes the result in this process: write it from there, without output=")
-        sink = sink_of(job.options, shape)
-        views = tuple(
-            (name, ", ".join(quote(column) for column in self.tables[name].columns) or f"1 AS {HIDDEN}none") for name in self.order
-        )
-        spec = Spec(self.query, views, sink)
-        sides = [self.tables[name] for name in self.order]
-        if self.splits is None:
-            found = run_blocks(job, self.settings, spec, sides[0], self.groups, sides[1:], "query")
-        else:
-            found = run_partitions(job, self.settings, spec, self.splits, sides[0], sides[1], sides[2:], "query")
-        result = finish(job, self, sink, found, self.empty)
+        with sink_of(job, Shape((), tuple(self.empty.schema.names))) as sink:
+            result = finish(job, self, sink, self._found(sink), self.empty)
         if self.combine is None:
             return result
         parts = result.to_arrow()
@@ -271,6 +261,17 @@ class SqlPlan:
             con.register("parts", parts)
             table = table_of(con, self.combine)
         return Result(table.num_rows, self, job.reports, result.skipped, None, [job.executor.put(table)], job.executor, table)
+
+    def _found(self, sink: Sink) -> list[Any]:
+        job = self.job
+        views = tuple(
+            (name, ", ".join(quote(column) for column in self.tables[name].columns) or f"1 AS {HIDDEN}none") for name in self.order
+        )
+        spec = Spec(self.query, views, sink)
+        sides = [self.tables[name] for name in self.order]
+        if self.splits is None:
+            return run_blocks(job, self.settings, spec, sides[0], self.groups, sides[1:], "query")
+        return run_partitions(job, self.settings, spec, self.splits, sides[0], sides[1], sides[2:], "query")
 
 
 def _nodes(tree: Any) -> Any:
@@ -283,6 +284,43 @@ def _nodes(tree: Any) -> Any:
             yield from _nodes(value)
 
 
+def _reads(tree: Any, name: str, ctes: Mapping[str, list[bool]], kept: bool = True) -> list[bool]:
+    """An entry for every time that a query reads a table: whether the rows that it gives are those of all parts of the table together.
+    `kept` is whether they are if what is looked at is a table; `ctes` has the entries of the names that WITH has defined."""
+    if isinstance(tree, list):
+        return [one for value in tree for one in _reads(value, name, ctes, kept)]
+    if not isinstance(tree, dict):
+        return []
+    kind = tree.get("type")
+    if kind == "BASE_TABLE":
+        table = str(tree.get("table_name")).lower()
+        if not tree.get("schema_name") and table in ctes:
+            return [kept and one for one in ctes[table]]
+        return [kept] if table == name else []
+    # Recursion reads its own name
+    ctes = {**ctes, str(tree.get("cte_name")).lower(): []} if kind == "RECURSIVE_CTE_NODE" else dict(ctes)
+    for entry in (tree.get("cte_map") or {}).get("map", []):
+        ctes[entry["key"].lower()] = _reads(entry["value"], name, ctes)
+    # What a part of the query must be for its rows to be kept: the FROM clause, a subquery in it, a side of a join
+    keeps: tuple[str, ...] = ()
+    if kind == "SELECT_NODE":
+        keeps = ("from_table",)
+    elif kind == "JOIN" and tree.get("ref_type") in ("REGULAR", "NATURAL", "CROSS"):
+        keeps = ("left", "right") if tree.get("join_type") == "INNER" else ("left",)
+    elif kind == "JOIN" and tree.get("ref_type") == "ASOF":
+        keeps = ("left",)
+    elif kind == "SET_OPERATION_NODE":
+        keeps = ("left",) if tree.get("setop_type") == "EXCEPT" else ("left", "right")
+        # DuckDB 2.0 lists the sides
+        first, *others = tree.get("children") or [tree["left"], tree["right"]]
+        tree = {**tree, "left": first, "right": others, "children": []}
+    elif kind == "SUBQUERY" and tree.get("class") is None:
+        keeps = ("subquery",)
+    elif kind is None:
+        keeps = tuple(tree)
+    return [one for key, value in tree.items() if key != "cte_map" for one in _reads(value, name, ctes, kept and key in keeps)]
+
+
 def check_query(con: Any, query: str, once: Sequence[str], combine: Optional[str]) -> None:
     """Refuses a query whose rows, task by task, would not be those of the whole."""
     tree = json.loads(con.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0])
@@ -291,11 +329,8 @@ def check_query(con: Any, query: str, once: Sequence[str], combine: Optional[str
     aggregates = {
         row[0] for row in con.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'").fetchall()
     }
-    used: dict[str, int] = {}
     why = None
     for node in _nodes(tree):
-        if node.get("type") == "BASE_TABLE":
-            used[str(node.get("table_name")).lower()] = used.get(str(node.get("table_name")).lower(), 0) + 1
         if node.get("join_type") in ("RIGHT", "OUTER"):
             raise ValueError(
                 "RIGHT and FULL joins keep rows of a table that several tasks have: write it as a LEFT JOIN from the partitioned table, or use sjoin"
@@ -313,8 +348,14 @@ def check_query(con: Any, query: str, once: Sequence[str], combine: Optional[str
         elif str(node.get("type")) == "SET_OPERATION_NODE":
             why = "a set operation"
     for name in once:
-        if used.get(name.lower(), 0) != 1:
-            raise ValueError(f"{name} is partitioned, so the query must name it exactly once, not {used.get(name.lower(), 0)} times")
+        reads = _reads(tree["statements"][0]["node"], name.lower(), {})
+        if len(reads) != 1:
+            raise ValueError(f"{name} is partitioned, so the query must name it exactly once, not {len(reads)} times")
+        if name == once[0] and not reads[0]:
+            raise ValueError(
+                f"every task has a part of {name}, so its rows must come first: {name} has to be in the FROM clause, on the left side of LEFT, SEMI "
+                "and ANTI joins, and not in a subquery of an expression"
+            )
     if why and combine is None:
         raise ValueError(
             f"the query has {why}, so the rows of the tasks have to be put together: give combine=, a query over the table parts, such as "
@@ -339,6 +380,8 @@ def plan_sql(
             raise ValueError(f"partition_by names {name}, which is none of the tables ({', '.join(tables)})")
     if not distance >= 0:
         raise ValueError("distance must not be negative")
+    if combine is not None and options.folder is not None:
+        raise ValueError("combine= makes the result in this process: write it from there, without output=")
     job = Run("sql", executor_of(options), options)
     settings = settings_of(job)
     opening = opening_of(job, settings)

@@ -77,7 +77,7 @@ class Source:
     reader: str = "read_parquet"
     protocol: Optional[str] = None
     storage: tuple[tuple[str, Any], ...] = ()
-    path: Optional[str] = None
+    hive: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -113,7 +113,7 @@ def needed_columns(names: Sequence[str], texts: Iterable[Optional[str]]) -> list
     for sql in texts:
         if sql is None:
             continue
-        if re.search(r"\*(?!\s*\))", re.sub(r"count\s*\(\s*\*\s*\)", "", sql, flags=re.IGNORECASE)):
+        if re.search(r"\*|\bcolumns\s*\(", re.sub(r"count\s*\(\s*\*\s*\)", "", sql, flags=re.IGNORECASE), re.IGNORECASE):
             return list(names)
         words.update(word.lower() for word in re.findall(r"\w+", sql))
         words.update(word.replace('""', '"').lower() for word in re.findall(r'"((?:[^"]|"")+)"', sql))
@@ -147,17 +147,27 @@ def _listed(filesystem: Any, path: str) -> list[str]:
             name for name in names if not any(part.startswith(("_", ".")) for part in os.path.relpath(name, folder).split(os.sep))
         )
 
+    # What is there by this very name is no pattern
     if filesystem is None:
         if os.path.isdir(path):
             return wanted(glob.glob(os.path.join(glob.escape(path), "**", "*.parquet"), recursive=True), path)
-        if any(mark in path for mark in "*?["):
+        if any(mark in path for mark in "*?[") and not os.path.isfile(path):
             return sorted(name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
         return [path]
-    if any(mark in path for mark in "*?["):
-        return sorted(filesystem.glob(path))
+    # To ask HTTP for a folder would be to read the whole file
+    if not path.endswith("/") and filesystem.isfile(path):
+        return [path]
     if filesystem.isdir(path):
         return wanted((name for name in filesystem.find(path) if name.endswith(".parquet")), path)
+    if any(mark in path for mark in "*?["):
+        return sorted(filesystem.glob(path))
     return [path]
+
+
+def _hive(path: str) -> tuple[str, ...]:
+    """The names in folders of the kind name=value."""
+    parts = (part.split("=") for part in path.split("/")[:-1])
+    return tuple(part[0] for part in parts if len(part) == 2 and all(part))
 
 
 def _covering(geo: dict[str, Any], column: Optional[str]) -> Optional[tuple[str, ...]]:
@@ -182,10 +192,14 @@ def _group_box(group: Any, covering: Optional[tuple[str, ...]], column: Optional
 
 @dataclass(frozen=True)
 class _Footer:
+    """What a file says about itself. The boxes of its row groups are those of the geometry `column`."""
+
     path: str
     names: tuple[str, ...]
+    kinds: tuple[tuple[str, str], ...]
     groups: tuple[Group, ...]
     geo: dict[str, Any]
+    column: Optional[str]
 
 
 def _footer(filesystem: Any, path: str) -> _Footer:
@@ -196,19 +210,20 @@ def _footer(filesystem: Any, path: str) -> _Footer:
         meta = file.metadata
         geo = json.loads((meta.metadata or {}).get(b"geo", b"{}"))
         names = tuple(field.name for field in file.schema_arrow)
-        column = geo.get("primary_column")
+        kinds = tuple(sorted((field.name, str(field.type)) for field in file.schema_arrow))
+        column = geo.get("primary_column") or next((name for name in _PLAIN_NAMES if name in names), None)
         covering = _covering(geo, column)
         groups: list[Group] = []
         start = 0
         for number in range(meta.num_row_groups):
             group = meta.row_group(number)
-            box = _group_box(group, covering, column or next((name for name in _PLAIN_NAMES if name in names), None))
+            box = _group_box(group, covering, column)
             groups.append(Group(number, start, group.num_rows, group.total_byte_size, box))
             start += group.num_rows
         file.close()
     except Exception as error:  # whatever pyarrow or the file system says is about this file
         raise InputError(path, None, f"cannot be read as Parquet: {error}") from error
-    return _Footer(path, names, tuple(groups), geo)
+    return _Footer(path, names, kinds, tuple(groups), geo, column)
 
 
 def _merge(boxes: Sequence[Optional[Box]]) -> Optional[Box]:
@@ -219,12 +234,16 @@ def _merge(boxes: Sequence[Optional[Box]]) -> Optional[Box]:
     return (*(min(axis) for axis in zip(*lows)), *(max(axis) for axis in zip(*highs)))  # type: ignore[return-value]
 
 
-def _blocks_of(footer: _Footer, first: int, block_bytes: int) -> list[Block]:
-    """Row groups that follow each other, up to the size of a block."""
+def _blocks_of(footer: _Footer, first: int, block_bytes: int, geometry: Optional[str]) -> list[Block]:
+    """Row groups that follow each other, up to the size of a block. `geometry` is the SQL expression whose boxes are wanted."""
     runs: list[list[Group]] = []
+    boxed = footer.column is not None and geometry in (quote(footer.column), f"ST_GeomFromWKB({quote(footer.column)})")
     for group in footer.groups:
         if not group.rows:
             continue
+        if not boxed:
+            # The boxes of another column, or of what an expression makes of it, are not known
+            group = replace(group, box=None)
         if not runs or sum(one.bytes for one in runs[-1]) + group.bytes > block_bytes:
             runs.append([])
         runs[-1].append(group)
@@ -252,7 +271,36 @@ def _block_size(total: int, block_bytes: int, count: int) -> int:
     return min(block_bytes, max(total // count, _LEAST_BLOCK))
 
 
-def _open_files(paths: Sequence[str], name: str, block_bytes: int, count: int, on_error: str) -> tuple[Source, list[Block], int, list[Any]]:
+def _file_blocks(footers: Sequence[_Footer], block_bytes: int, count: int, geometry: Optional[str]) -> list[Block]:
+    blocks: list[Block] = []
+    first = 0
+    block_bytes = _block_size(sum(group.bytes for footer in footers for group in footer.groups), block_bytes, count)
+    for footer in footers:
+        blocks += _blocks_of(footer, first, block_bytes, geometry)
+        first += sum(group.rows for group in footer.groups)
+    return blocks
+
+
+def _refuse_overlap(output: Optional[str], inputs: Sequence[str], protocol: Optional[str]) -> None:
+    """Refuses to write into a folder that is, holds or lies in an input: what is there may be replaced."""
+    if output is None:
+        return
+    _, folder, its_protocol = _filesystem(output)
+    if its_protocol != protocol:
+        return
+
+    def parts(path: str) -> list[str]:
+        return (path if protocol else os.path.realpath(path)).rstrip("/").split("/")
+
+    ours = parts(folder)
+    for path in inputs:
+        theirs = parts(path)
+        shared = min(len(ours), len(theirs))
+        if ours[:shared] == theirs[:shared]:
+            raise ValueError(f"output={output!r} is, holds or lies in the input {path}: choose another folder")
+
+
+def _open_files(paths: Sequence[str], name: str, on_error: str, output: Optional[str]) -> tuple[Source, list[_Footer], int, list[Any]]:
     filesystem, _, protocol = _filesystem(paths[0])
     files: list[str] = []
     for path in paths:
@@ -263,6 +311,7 @@ def _open_files(paths: Sequence[str], name: str, block_bytes: int, count: int, o
         if not found:
             raise FileNotFoundError(f"there is no Parquet file at {path}")
         files += found
+        _refuse_overlap(output, [inner] if found[0].startswith(f"{inner.rstrip('/')}/") else found, protocol)
     skipped: list[Any] = []
     footers: list[_Footer] = []
     with concurrent.futures.ThreadPoolExecutor(_FOOTERS) as pool:
@@ -285,17 +334,13 @@ def _open_files(paths: Sequence[str], name: str, block_bytes: int, count: int, o
                 raise other
             skipped.append((other.path, None, other.reason))
             footers.remove(footer)
-    blocks: list[Block] = []
-    first = 0
-    block_bytes = _block_size(sum(group.bytes for footer in footers for group in footer.groups), block_bytes, count)
-    for footer in footers:
-        blocks += _blocks_of(footer, first, block_bytes)
-        first += sum(group.rows for group in footer.groups)
     native = any(column.get("encoding", "WKB") != "WKB" for column in same.geo.get("columns", {}).values())
     reader = "vibe_read_geoparquet" if native else "read_parquet"
     storage = tuple(getattr(filesystem, "storage_options", {}).items()) if filesystem is not None else ()
-    source = Source(name, (), None, reader, protocol, storage, same.path)
-    return source, blocks, len(files), skipped
+    hive = _hive(same.path)
+    if any(set(_hive(footer.path)) != set(hive) for footer in footers):
+        hive = ()
+    return Source(name, (), None, reader, protocol, storage, hive), footers, len(files), skipped
 
 
 # ---- tables
@@ -339,21 +384,39 @@ def _dataset_blocks(dataset: Any) -> tuple[list[Block], Any]:
 
 
 def open_input(
-    given: Any, name: str, geometry: Optional[str], *, put: Any, block_bytes: int, blocks: int, on_error: str, spatial: bool = True
+    given: Any,
+    name: str,
+    geometry: Optional[str],
+    *,
+    put: Any,
+    block_bytes: int,
+    blocks: int,
+    on_error: str,
+    output: Optional[str],
+    spatial: bool = True,
 ) -> Input:
     """Opens a path, a list of paths, a GeoDataFrame, an Arrow table or a Ray Dataset. `geometry` is a column or an SQL
-    expression. Blocks have at most `block_bytes`, and there are at least so many, if they are not too small then."""
+    expression. Blocks have at most `block_bytes`, and there are at least so many, if they are not too small then. `output` is the folder
+    that the rows of the operation go into."""
     from .._frames import to_table
     from ._engine import describe_source, schema_connection
 
     empty: Any = None
     files = 0
+    found: list[Block] = []
+    footers: list[_Footer] = []
+    described: list[str] = []
     skipped: list[Any] = []
     if isinstance(given, (str, os.PathLike)) or (
         isinstance(given, (list, tuple)) and given and all(isinstance(one, (str, os.PathLike)) for one in given)
     ):
         paths = [absolute(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
-        source, found, files, skipped = _open_files(paths, name, block_bytes, blocks, on_error)
+        source, footers, files, skipped = _open_files(paths, name, on_error, output)
+        # One file for all that agree with it in their types, and in the values that their folders name
+        differing: dict[Any, str] = {}
+        for footer in footers:
+            differing.setdefault((footer.kinds, os.path.dirname(footer.path) if source.hive else ""), footer.path)
+        described = list(differing.values())
     else:
         import pyarrow  # type: ignore[import-untyped]
 
@@ -372,10 +435,15 @@ def open_input(
             empty = table.schema.empty_table()
             found = _table_blocks(table, put, block_bytes, blocks)
     with schema_connection() as con:
-        columns = describe_source(con, source, empty)
+        columns = describe_source(con, source, empty, described)
+        ours = next((column for column, _ in columns if column.lower().startswith(HIDDEN)), None)
+        if ours is not None:
+            raise ValueError(f"{name}: the column {ours} must have another name: those that begin with {HIDDEN} are taken")
         source = replace(source, columns=tuple(columns))
         if spatial:
             source = replace(source, geometry=_geometry_of(source, geometry))
+    if footers:
+        found = _file_blocks(footers, block_bytes, blocks, source.geometry)
     return Input(source, tuple(found), files, empty, tuple(skipped))
 
 

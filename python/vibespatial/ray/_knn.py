@@ -26,7 +26,7 @@ from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, number, open_input, quote
 from ._options import Options, Settings
 from ._output import Result
-from ._rows import Shape, Sink, finish, shape_of, sink_of
+from ._rows import Plan, Shape, Sink, finish, shape_of, sink_of
 from ._sjoin import choose_broadcast
 from ._splits import Splits
 
@@ -171,8 +171,8 @@ def settle_neighbours(settings: Settings, spec: Spec, part: int, waiting: Any, *
 # ---- the plan
 
 
-@dataclass
-class KnnPlan:
+@dataclass(repr=False)
+class KnnPlan(Plan):
     """How a search for neighbours will run. Print it, or call `run`."""
 
     job: Run
@@ -207,10 +207,10 @@ class KnnPlan:
         return "\n".join(lines)
 
     def run(self) -> Result:
-        sink = sink_of(self.job.options, self.shape, self.extent)
-        spec = Spec(self.k, self.max_distance, sink, self.splits)
-        found = self._broadcast(spec) if self.splits is None else self._partitions(spec)
-        return finish(self.job, self, sink, found, self._empty(sink))
+        with sink_of(self.job, self.shape, self.extent) as sink:
+            spec = Spec(self.k, self.max_distance, sink, self.splits)
+            found = self._broadcast(spec) if self.splits is None else self._partitions(spec)
+            return finish(self.job, self, sink, found, self._empty(sink))
 
     def _empty(self, sink: Sink) -> Any:
         with schema_connection() as con:

@@ -47,7 +47,8 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an operation is. `eta_s` is None until a task of the stage has ended."""
+    """How far an operation is. `eta_s` is None until a task of the stage has ended. `waiting_s` is how long no living node of the cluster
+    has been able to run the tasks."""
 
     operation: str
     stage: str
@@ -56,9 +57,12 @@ class Progress:
     rows: int
     elapsed_s: float
     eta_s: Optional[float]
+    waiting_s: float = 0.0
 
     def __str__(self) -> str:
         eta = "" if self.eta_s is None else f", {self.eta_s:.0f} s left in this stage"
+        if self.waiting_s:
+            eta = f", waiting {self.waiting_s:.0f} s for a node that can run the tasks"
         return f"{self.operation}: {self.stage}, {self.tasks_done} of {self.tasks} tasks, {self.rows:,} rows, {self.elapsed_s:.1f} s{eta}"
 
 
@@ -86,7 +90,7 @@ class Options:
     broadcast         'auto', 'left', 'right' or 'never': which side is sent whole to every node
     broadcast_limit   the largest side that 'auto' broadcasts; by default a quarter of `memory`
     exchange          'auto', 'direct' (every task reads its rows from the files) or 'shuffle' (rows move between workers)
-    memory            the memory of one task, such as '4GB'; by default its share of half of a node
+    memory            the memory of one task, such as '4GB', which it reserves in Ray; by default its share of half of a node, without reserving it
     threads           DuckDB threads of one task
     num_gpus          the share of a GPU that a task reserves which joins, searches, dissolves or runs a query, at most 1; 0 keeps all work
                       on the CPU. Tasks that sample, cut and settle rows reserve none
@@ -98,6 +102,7 @@ class Options:
     output            None or 'table', 'dataset' for a Ray Dataset, or the folder to write GeoParquet into
     overwrite         whether an output folder that holds a finished result may be replaced
     max_retries       how often Ray starts a task again whose worker was lost
+    node_timeout      how many seconds tasks may wait while no living node of the cluster can run them
     executor          'ray', 'local' for tasks one after another in this process, or an executor
     sample_rows       how many rows of each side are sampled to place the partitions, at least; 64 for each partition
     """
@@ -117,6 +122,7 @@ class Options:
     output: Optional[str] = None
     overwrite: bool = False
     max_retries: int = 3
+    node_timeout: float = 300.0
     executor: Any = "ray"
     sample_rows: int = 20_000
 
@@ -128,6 +134,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number above 0, not {value!r}")
+        if not self.node_timeout >= 0:
+            raise ValueError(f"node_timeout must be a number of seconds, not {self.node_timeout!r}")
         if not 0 <= self.num_gpus <= 1:
             raise ValueError(f"num_gpus must be between 0 and 1, as a task uses one GPU, not {self.num_gpus!r}")
         if self.output is not None:
@@ -138,8 +146,15 @@ class Options:
             self.temp_directory = absolute(self.temp_directory)
         if self.memory is not None:
             self.memory = parse_bytes(self.memory)
+            if self.memory < 1:
+                raise ValueError("memory must be above 0")
         if self.broadcast_limit is not None:
             self.broadcast_limit = parse_bytes(self.broadcast_limit)
+
+    @property
+    def folder(self) -> Optional[str]:
+        """The folder that the rows are written into; None if they are returned."""
+        return None if self.output in ("table", "dataset") else self.output
 
     def _one_of(self, name: str, values: tuple[str, ...]) -> None:
         if getattr(self, name) not in values:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import uuid
@@ -16,21 +17,24 @@ from ._inputs import HIDDEN, _filesystem, quote
 from ._splits import Box, hilbert_of
 
 SUCCESS = "_SUCCESS"
-_TEMPORARY = "_temporary"
+_TEMPORARY = re.compile(r"_temporary-[0-9a-f]{32}")
+# In the temporary folder of a run: as long as it is there, the folder is of that run
+_OWNER = "owner"
+_PART = re.compile(r"part-(?:[ab]-)?(?:\d{5,}(?:-(?:l|r|asked))?|broadcast)\.parquet")
 _ROW_GROUP = 50_000
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of GeoParquet. A part gets its name when it is whole, and _SUCCESS is written when all parts are there. Until then it is in a
-    folder of this run, so that a task that goes on, on a node that was lost, changes nothing after the end."""
+    """A folder of GeoParquet. A part gets its name when it is whole, and _SUCCESS, with the names of all parts, is written when they are there.
+    Until then it is in a folder of this run, so that a task that goes on, on a node that was lost, changes nothing after the end."""
 
     path: str
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def _temporary(self) -> str:
-        return f"{_TEMPORARY}-{self.run}"
+        return f"_temporary-{self.run}"
 
     def _open(self) -> tuple[Any, str]:
         filesystem, inner, _ = _filesystem(self.path)
@@ -39,20 +43,20 @@ class Folder:
     def prepare(self, overwrite: bool) -> None:
         filesystem, inner = self._open()
         names = self._names(filesystem, inner)
-        ours = [name for name in names if name == SUCCESS or name.startswith((_TEMPORARY, "part-"))]
+        temporary = [name for name in names if _TEMPORARY.fullmatch(name)]
+        finished = self._is_finished(filesystem, inner)
+        # Others name their files part-, too, and write a _SUCCESS
+        ours = [SUCCESS] * finished + temporary + [name for name in names if _PART.fullmatch(name) and (finished or temporary)]
         if len(ours) < len(names):
             raise FileExistsError(
                 f"{self.path} holds other files ({next(name for name in names if name not in ours)}): choose an empty folder"
             )
-        if SUCCESS in names and not overwrite:
+        if finished and not overwrite:
             raise FileExistsError(f"{self.path} holds a finished result: overwrite=True replaces it")
+        self._put(filesystem, f"{inner}/{self._temporary}/{_OWNER}", b"")
         # What a run left that did not finish is no result
-        for name in sorted(ours, key=lambda one: one != SUCCESS):
+        for name in ours:
             self._remove(filesystem, f"{inner}/{name}")
-        if filesystem is None:
-            os.makedirs(os.path.join(inner, self._temporary))
-        else:
-            filesystem.makedirs(f"{inner}/{self._temporary}", exist_ok=True)
 
     @staticmethod
     def _names(filesystem: Any, inner: str) -> list[str]:
@@ -61,6 +65,39 @@ class Folder:
         # Not from its cache: tasks have written there
         filesystem.invalidate_cache()
         return sorted(name.rsplit("/", 1)[-1] for name in filesystem.ls(inner, detail=False)) if filesystem.exists(inner) else []
+
+    @staticmethod
+    def _put(filesystem: Any, path: str, data: bytes) -> None:
+        if filesystem is not None:
+            filesystem.pipe_file(path, data)
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        partial = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}")
+        with open(partial, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+
+    @staticmethod
+    def _is_finished(filesystem: Any, inner: str) -> bool:
+        """Whether the folder holds a result of ours: other programs leave a _SUCCESS that says nothing."""
+        try:
+            with open(f"{inner}/{SUCCESS}", "rb") if filesystem is None else filesystem.open(f"{inner}/{SUCCESS}", "rb") as file:
+                summary = json.load(file)
+        except (FileNotFoundError, ValueError):
+            return False
+        return isinstance(summary, dict) and {"rows", "parts"} <= set(summary)
+
+    def _check(self, filesystem: Any, inner: str) -> None:
+        """Raises an error if the folder is no longer of this run."""
+        owner = f"{inner}/{self._temporary}/{_OWNER}"
+        if filesystem is not None:
+            filesystem.invalidate_cache()
+        if os.path.exists(owner) if filesystem is None else filesystem.exists(owner):
+            return
+        names = self._names(filesystem, inner)
+        if SUCCESS in names or any(_TEMPORARY.fullmatch(name) for name in names):
+            raise FileExistsError(f"another run has taken {self.path}: its rows replace those of this one")
+        raise FileNotFoundError(f"{inner} is not there on {socket.gethostname()}: output= must be a folder that all nodes of the cluster share")
 
     @staticmethod
     def _remove(filesystem: Any, path: str) -> None:
@@ -74,23 +111,26 @@ class Folder:
         else:
             os.unlink(path)
 
-    def finish(self, summary: dict[str, Any], parts: Sequence[str]) -> None:
+    def discard(self) -> None:
+        """Removes what a run has written that has failed."""
+        filesystem, inner = self._open()
+        names = self._names(filesystem, inner)
+        if self._temporary not in names or SUCCESS in names:
+            return
+        for name in [*(name for name in names if _PART.fullmatch(name)), self._temporary]:
+            self._remove(filesystem, f"{inner}/{name}")
+
+    def finish(self, rows: int, parts: Sequence[str]) -> None:
         """Ends the result. `parts` are the files that tasks have written: all of them must be here."""
         filesystem, inner = self._open()
+        self._check(filesystem, inner)
         missing = sorted(set(parts) - set(self._names(filesystem, inner)))
         if missing:
             raise FileNotFoundError(
                 f"{inner}/{missing[0]}, which a task has written, is not here: output= must be a folder that all nodes of the cluster share"
             )
+        self._put(filesystem, f"{inner}/{SUCCESS}", json.dumps({"rows": rows, "parts": sorted(parts)}).encode())
         self._remove(filesystem, f"{inner}/{self._temporary}")
-        data = json.dumps(summary).encode()
-        if filesystem is None:
-            partial = os.path.join(inner, f".{SUCCESS}")
-            with open(partial, "wb") as file:
-                file.write(data)
-            os.replace(partial, os.path.join(inner, SUCCESS))
-        else:
-            filesystem.pipe_file(f"{inner}/{SUCCESS}", data)
 
     def write(self, con: Any, sql: str, part: str, extent: Optional[Box]) -> tuple[int, list[str]]:
         """Writes the rows of a query as one part along a Hilbert curve; returns how many, and the name of the part. A query without rows
@@ -99,17 +139,14 @@ class Folder:
         temporary = f"{inner}/{self._temporary}/{part}-{uuid.uuid4().hex}"
         name = f"part-{part}.parquet"
         final = f"{inner}/{name}"
-        if filesystem is None:
-            if not os.path.isdir(os.path.dirname(temporary)):
-                raise FileNotFoundError(f"{inner} is not there on {socket.gethostname()}: output= must be a folder that all nodes of the cluster share")
-            with open(temporary, "wb") as file:
-                rows = write_parquet(con, sql, file, extent)
-        else:
-            with filesystem.open(temporary, "wb") as file:
-                rows = write_parquet(con, sql, file, extent)
+        self._check(filesystem, inner)
+        with open(temporary, "wb") if filesystem is None else filesystem.open(temporary, "wb") as file:
+            rows = write_parquet(con, sql, file, extent)
         if not rows:
             self._remove(filesystem, temporary)
             return 0, []
+        # It may have been taken meanwhile
+        self._check(filesystem, inner)
         if filesystem is None:
             os.replace(temporary, final)
         else:
@@ -269,6 +306,11 @@ class Result:
     _references: Sequence[Any] = ()
     _executor: Any = None
     _schema: Any = None
+
+    def __repr__(self) -> str:
+        where = f" in {self.path}" if self.path is not None else ""
+        left_out = f", {len(self.skipped)} row groups or files left out" if self.skipped else ""
+        return f"<result of {self.plan.job.operation}: {self.rows:,} rows{where}{left_out}>"
 
     def to_arrow(self) -> Any:
         """All rows as one Arrow table in this process."""

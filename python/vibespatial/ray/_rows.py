@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Sequence
+import contextlib
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ._aggregates import Aggregate, arguments, combine, parse, partial, typed
-from ._engine import empty_view, schema_connection, table_of
+from ._engine import BOX, empty_view, schema_connection, table_of
 from ._executor import Run
 from ._inputs import HIDDEN, Source, quote
-from ._options import Options
 from ._output import Folder, Result
 from ._splits import Box
+
+
+# All columns of one side or of both: l.*, * EXCLUDE (a, b), COLUMNS(r.*)
+_EXCLUDE = r"exclude\s*(?:\([^()]*\)|\w+)"
+_STAR = re.compile(rf"\s*(?:columns\s*\(\s*)?(?:([lr])\s*\.\s*)?\*\s*(?:{_EXCLUDE}\s*)?\)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,8 @@ def shape_of(
                     select.append(f"{alias}.{column} AS {quote(f'{prefix}_{name}' if name in both else name)}")
     elif isinstance(select, str):
         raise TypeError("select is a list of SQL expressions, such as ['l.name', 'r.zone AS zone']")
+    else:
+        select = [one for item in select for one in _own(item, left, right)]
     parsed = None if aggregate is None else parse(aggregate)
     with schema_connection() as con:
         empty_view(con, f"{HIDDEN}l", left)
@@ -106,13 +114,50 @@ def shape_of(
     return Shape(tuple(select), tuple(names), aggregates)
 
 
-def sink_of(options: Options, shape: Shape, extent: Optional[Box] = None) -> Sink:
-    """Where the rows of an operation go; a folder is made ready."""
-    if options.output in (None, "table", "dataset") or shape.aggregates is not None:
-        return Sink(shape)
-    folder = Folder(str(options.output))
-    folder.prepare(options.overwrite)
-    return Sink(shape, folder, extent)
+def _own(item: str, left: Source, right: Optional[Source]) -> list[str]:
+    """An expression of `select` as tasks can evaluate it, whose rows have columns of ours besides: a star is replaced by what it stands for."""
+    sources = [("l", left)] if right is None else [("l", left), ("r", right)]
+    ours = ", ".join([f"0::BIGINT AS {HIDDEN}id", *(f"0::DOUBLE AS {one}" for one in BOX), *(f"true AS {HIDDEN}{one}" for one in ("one", "home"))])
+    with schema_connection() as con:
+        for alias, source in sources:
+            empty_view(con, f"{HIDDEN}{alias}", replace(source, geometry=None))
+            empty_view(con, f"{HIDDEN}{alias}_g", source)
+            con.execute(f"CREATE OR REPLACE TEMP VIEW {HIDDEN}{alias}_all AS SELECT *, {ours} FROM {HIDDEN}{alias}_g")
+        theirs, every = (
+            con.execute(f"DESCRIBE SELECT {item} FROM {', '.join(f'{HIDDEN}{alias}{which} {alias}' for alias, _ in sources)}").fetchall()
+            for which in ("", "_all")
+        )
+    if theirs == every:
+        return [item]
+    star = _STAR.fullmatch(item)
+    if star is None:
+        raise ValueError(f"select: {item} stands for all columns of a row: name them, or write l.* or r.*")
+    alias = star[1] and star[1].lower()
+    return [f"{alias or ('l' if name in left.names else 'r')}.{quote(name)}" for name, *_ in theirs]
+
+
+@contextlib.contextmanager
+def sink_of(job: Run, shape: Shape, extent: Optional[Box] = None) -> Iterator[Sink]:
+    """Where the rows of a plan that begins to run go. A folder is made ready, and what was written there is removed if the run fails."""
+    job.start()
+    if job.options.folder is None:
+        yield Sink(shape)
+        return
+    folder = Folder(job.options.folder)
+    folder.prepare(job.options.overwrite)
+    try:
+        yield Sink(shape, folder, extent)
+    except BaseException:
+        with contextlib.suppress(Exception):  # it is the error of the run that is raised
+            folder.discard()
+        raise
+
+
+class Plan:
+    """What all plans have: a short name for where they are part of something else."""
+
+    def __repr__(self) -> str:
+        return f"<plan of {str(self).splitlines()[0]}>"
 
 
 def finish(run: Run, plan: Any, sink: Sink, references: Sequence[Any], schema: Any) -> Result:
@@ -126,6 +171,6 @@ def finish(run: Run, plan: Any, sink: Sink, references: Sequence[Any], schema: A
         return Result(table.num_rows, plan, run.reports, skipped, None, [held], run.executor, table)
     if sink.folder is not None:
         parts = [name for reference in references for name in run.executor.get(reference)]
-        sink.folder.finish({"rows": run.rows, "parts": len(parts)}, parts)
+        sink.folder.finish(run.rows, parts)
         return Result(run.rows, plan, run.reports, skipped, sink.folder.path)
     return Result(run.rows, plan, run.reports, skipped, None, list(references), run.executor, schema)

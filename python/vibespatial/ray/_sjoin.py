@@ -27,7 +27,7 @@ from ._executor import Call, Run, executor_of
 from ._inputs import HIDDEN, Block, Input, number, open_input
 from ._options import Options, Settings
 from ._output import Result
-from ._rows import Shape, Sink, finish, shape_of, sink_of
+from ._rows import Plan, Shape, Sink, finish, shape_of, sink_of
 from ._splits import Box, Splits
 
 PREDICATES = {
@@ -36,8 +36,8 @@ PREDICATES = {
     "contains": "ST_Contains",
     "covers": "ST_Covers",
     "coveredby": "ST_CoveredBy",
-    "contains_properly": "ST_ContainsProperly",
-    "within_properly": "ST_WithinProperly",
+    "containsproperly": "ST_ContainsProperly",
+    "withinproperly": "ST_WithinProperly",
     "touches": "ST_Touches",
     "crosses": "ST_Crosses",
     "overlaps": "ST_Overlaps",
@@ -48,9 +48,14 @@ HOW = ("inner", "left", "right", "full", "semi", "anti")
 _KEPT = {"inner": "", "left": "l", "right": "r", "full": "lr", "semi": "l", "anti": "l"}
 
 
+def word(predicate: str) -> str:
+    """A predicate as vibe_sjoin takes it, in any case and with any underscores, or as the function: ST_CoveredBy."""
+    return predicate.lower().removeprefix("st_").replace("_", "")
+
+
 def join_condition(predicate: str, distance: Optional[float], extra: Optional[str]) -> str:
     """The condition of the join over the aliases l and r."""
-    name = predicate.lower().removeprefix("st_")
+    name = word(predicate)
     if name == "dwithin":
         if distance is None or not distance >= 0 or distance == float("inf"):
             raise ValueError("predicate='dwithin' needs distance=, a number that is not negative")
@@ -266,8 +271,8 @@ def choose_broadcast(run: Run, settings: Settings, left: Input, right: Input, al
     return min(fitting)[1] if fitting else ""
 
 
-@dataclass
-class SJoinPlan:
+@dataclass(repr=False)
+class SJoinPlan(Plan):
     """How a join will run. Print it, or call `run`."""
 
     job: Run
@@ -290,10 +295,10 @@ class SJoinPlan:
         return describe(self)
 
     def run(self) -> Result:
-        sink = sink_of(self.job.options, self.shape, self.extent)
-        spec = Spec(self.on, self.how, sink, self.splits, self.broadcast)
-        found = self._broadcast(spec) if self.splits is None else self._partitions(spec)
-        return finish(self.job, self, sink, found, self._empty(sink))
+        with sink_of(self.job, self.shape, self.extent) as sink:
+            spec = Spec(self.on, self.how, sink, self.splits, self.broadcast)
+            found = self._broadcast(spec) if self.splits is None else self._partitions(spec)
+            return finish(self.job, self, sink, found, self._empty(sink))
 
     def _empty(self, sink: Sink) -> Any:
         """The result of no rows."""
@@ -399,6 +404,8 @@ def plan_sjoin(
 ) -> SJoinPlan:
     if how not in HOW:
         raise ValueError(f"how must be one of {', '.join(HOW)}, not {how!r}")
+    if aggregate is not None and options.folder is not None:
+        raise ValueError("aggregate= makes the result in this process: write it from there, without output=")
     on = join_condition(predicate, distance, condition)
     job = Run("sjoin", executor_of(options), options)
     settings = settings_of(job)
@@ -416,7 +423,7 @@ def plan_sjoin(
         plan.groups = streamed(job, settings, right_input if plan.broadcast == "l" else left_input)
         return plan
     # Empty geometries may equal each other, so all of them must be in one partition
-    direct = predicate.lower().removeprefix("st_") != "equals"
+    direct = word(predicate) != "equals"
     plan.splits, samples = place(job, settings, planned, partition_count(job, settings, planned), [direct, direct])
     plan.extent = extent_of(samples)
     return plan
