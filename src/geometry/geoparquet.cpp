@@ -3,6 +3,8 @@
 #include "geometry/error.hpp"
 #include "geometry/json.hpp"
 
+#include <map>
+
 namespace vibespatial {
 
 namespace {
@@ -45,6 +47,19 @@ void ReadCovering(const JsonTree &tree, const JsonValue *value, GeoParquetColumn
 	column.box_column = of_first;
 }
 
+//! GeoPandas writes the boxes of the primary column, and names them for all columns
+void DropForeignBoxes(const std::string &primary, std::vector<GeoParquetColumn> &columns) {
+	std::map<std::string, size_t> uses;
+	for (auto &column : columns) {
+		uses[column.box_column]++;
+	}
+	for (auto &column : columns) {
+		if (column.name != primary && uses[column.box_column] > 1) {
+			column.box_column.clear();
+		}
+	}
+}
+
 } // namespace
 
 std::vector<GeoParquetColumn> ReadGeoParquet(const char *text, size_t size) {
@@ -74,6 +89,8 @@ std::vector<GeoParquetColumn> ReadGeoParquet(const char *text, size_t size) {
 		result.push_back(std::move(column));
 		key = tree.Next(*value);
 	}
+	auto primary = FindOf(tree, &tree.Root(), "primary_column", JsonKind::STRING);
+	DropForeignBoxes(primary ? JsonTree::Text(*primary) : std::string(), result);
 	return result;
 }
 

@@ -26,7 +26,8 @@ struct GeoParquetColumn {
 	Crs crs = Crs::DEFAULT;
 	//! PROJJSON, as it is written
 	std::string crs_text;
-	//! The struct with the boxes and its fields xmin, ymin, xmax, ymax; empty when there is none
+	//! The struct with the boxes and its fields xmin, ymin, xmax, ymax; empty when there is none, or it is named for several columns of
+	//! which this is not the primary one
 	std::string box_column;
 	std::array<std::string, 4> box_fields;
 };

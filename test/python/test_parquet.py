@@ -357,6 +357,16 @@ def test_two_columns_of_geometries(con, geometries, tmp_path):
     same(con, f"SELECT id FROM '{path}' WHERE ST_Intersects(other, {SHAPE})", tmp_path, all_of=GROUPS)
 
 
+def test_boxes_of_geopandas(con, geometries, tmp_path):
+    """It names the boxes of the active column for all columns"""
+    path = tmp_path / "both.parquet"
+    frame = geopandas.GeoDataFrame({"id": numpy.arange(len(geometries)), "other": geopandas.GeoSeries(geometries[::-1], crs="OGC:CRS84")},
+                                   geometry=geometries, crs="OGC:CRS84")
+    frame.to_parquet(path, write_covering_bbox=True, schema_version="1.1.0", row_group_size=GROUP)
+    same(con, f"SELECT id FROM '{path}' WHERE ST_Intersects(geometry, {SHAPE})", tmp_path, most=GROUPS // 4)
+    same(con, f"SELECT id FROM '{path}' WHERE ST_Intersects(other, {SHAPE})", tmp_path, all_of=GROUPS)
+
+
 def test_file_without_covering(con, geometries, tmp_path):
     for name, how in {"none": {"covering": False}, "dropped": {"keep_box": False}}.items():
         path = write(tmp_path / f"{name}.parquet", geometries, **how)

@@ -48,6 +48,28 @@ TEST_CASE("GeoParquet: a covering that is not understood is none", "[geoparquet]
 	CHECK(Read(R"({"columns": {}})").empty());
 }
 
+TEST_CASE("GeoParquet: boxes that are named for several columns are those of the primary one", "[geoparquet]") {
+	const auto covering = [](const std::string &box) {
+		std::string text;
+		for (auto side : {"xmin", "ymin", "xmax", "ymax"}) {
+			text += (text.empty() ? "\"" : ", \"") + std::string(side) + "\": [\"" + box + "\", \"" + side + "\"]";
+		}
+		return R"({"encoding": "WKB", "covering": {"bbox": {)" + text + "}}}";
+	};
+	const auto boxes = [&](const std::string &primary) {
+		std::string text;
+		for (auto &column :
+		     Read("{" + primary + R"("columns": {"a": )" + covering("of b") + R"(, "b": )" + covering("of b") +
+		          R"(, "c": )" + covering("of c") + R"(, "d": {"encoding": "WKB"}, "e": {"encoding": "WKB"}}})")) {
+			text += "[" + column.box_column + "]";
+		}
+		return text;
+	};
+	CHECK(boxes(R"("primary_column": "b", )") == "[][of b][of c][][]");
+	CHECK(boxes(R"("primary_column": "c", )") == "[][][of c][][]");
+	CHECK(boxes("") == "[][][of c][][]");
+}
+
 TEST_CASE("GeoParquet: what are no metadata", "[geoparquet]") {
 	for (auto text : {"", "{}", "[]", "3", "{\"columns\": []}", "{\"columns\": {", "{\"columns\": {\"g\"}}"}) {
 		CHECK_THROWS_AS(Read(text), GeometryError);
