@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 import duckdb
 
@@ -97,6 +97,7 @@ def to_geopandas(
     elif params is not None:
         raise ValueError("params go with a query, not with a relation")
     table = _arrow(source)
+    table = table.rename_columns(_unique(table.column_names))
     columns = []
     for field, column in zip(table.schema, table.columns):
         columns.append(column.cast(pyarrow.float64()) if pyarrow.types.is_decimal(field.type) else column)
@@ -115,6 +116,20 @@ def to_geopandas(
     if geometry is not None and geometry not in found:
         raise ValueError(f"'{geometry}' is no geometry column of the result; those are {', '.join(found)}")
     return geopandas.GeoDataFrame.from_arrow(table, geometry=geometry)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names as ``relation.df()`` has them: those that are there already get a number."""
+    found: list[str] = []
+    used: dict[str, int] = {}
+    for name in names:
+        own = name
+        while own.lower() in used:
+            own = f"{name}_{used[name.lower()]}"
+            used[name.lower()] += 1
+        used[own.lower()] = 1
+        found.append(own)
+    return found
 
 
 def _is_geometry(field: Any) -> bool:

@@ -64,6 +64,15 @@ def test_every_kind_of_geometry_is_the_same_after_the_way_there_and_back(con):
         assert old is None and new is None or shapely.to_wkb(old) == shapely.to_wkb(new)
 
 
+def test_repeated_names_get_a_number(con):
+    con.execute("CREATE TABLE twice AS SELECT 1 AS id, ST_Point(1, 2) AS geom")
+    sql = "SELECT *, 7 AS ID FROM twice l JOIN twice r ON ST_Intersects(l.geom, r.geom)"
+    back = vibespatial.to_geopandas(sql, con)
+    assert list(back.columns) == list(con.sql(sql).df().columns) == ["id", "geom", "id_1", "geom_1", "ID_2"]
+    assert back.geometry.name == "geom" and list(back.geom_1) == [shapely.Point(1, 2)]
+    assert vibespatial.to_geopandas(sql, con, geometry="geom_1").geometry.name == "geom_1"
+
+
 def test_z_and_m_survive(con):
     texts = ["POINT Z (1 2 3)", "POINT M (1 2 4)", "POINT ZM (1 2 3 4)", "LINESTRING Z (0 0 1, 1 1 2)", "POLYGON Z ((0 0 1, 1 0 1, 1 1 1, 0 0 1))"]
     frame = geopandas.GeoDataFrame({"id": range(len(texts))}, geometry=shapely.from_wkt(texts))

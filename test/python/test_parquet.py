@@ -1,7 +1,9 @@
 """GeoParquet: row groups are left out by the boxes of a covering, and the rows are those of a scan of all."""
 import json
+import os
 import random
 import re
+import time
 
 import duckdb
 import geopandas
@@ -367,6 +369,30 @@ def test_boxes_of_geopandas(con, geometries, tmp_path):
     same(con, f"SELECT id FROM '{path}' WHERE ST_Intersects(other, {SHAPE})", tmp_path, all_of=GROUPS)
 
 
+def test_aliases(con, geometries, tmp_path):
+    """The boxes are those of the columns of the file, whatever the query calls them"""
+    other = pyarrow.array(shapely.to_wkb(geometries[::-1]), pyarrow.binary())
+    path = write(tmp_path / "two.parquet", geometries, extra={"other": other})
+    names = pyarrow.parquet.read_schema(path).names
+    called = [{"geometry": "a", "other": "geometry"}.get(name, name) for name in names]
+    source = f"read_parquet('{path}') t({', '.join(called)})"
+    same(con, f"SELECT id FROM {source} WHERE ST_Intersects(a, {SHAPE})", tmp_path, most=GROUPS // 4)
+    for sql in (f"SELECT id FROM {source} WHERE ST_Intersects(ST_GeomFromWKB(geometry::BLOB), {SHAPE})",
+                f"SELECT t.id FROM {source} JOIN (SELECT {SHAPE} AS zone) ON ST_Intersects(a, zone)"):
+        same(con, sql, tmp_path)
+    called = ["box" if name == "bbox" else name for name in names]
+    same(con, f"SELECT id FROM '{path}' t({', '.join(called)}) WHERE ST_Intersects(geometry, {SHAPE})", tmp_path, most=GROUPS // 4)
+
+
+def test_a_file_that_is_written_again_at_once(con, geometries, tmp_path):
+    """Time stamps may count whole seconds, and the size may be the same"""
+    path = tmp_path / "again.parquet"
+    for number, box in enumerate(("box1", "box2") * 3):
+        write(path, geometries if number % 2 else geometries[::-1], box=box)
+        os.utime(path, (1e9, time.time() // 1))
+        same(con, f"SELECT id FROM '{path}' WHERE ST_Intersects(geometry, {SHAPE})", tmp_path, most=GROUPS // 2)
+
+
 def test_file_without_covering(con, geometries, tmp_path):
     for name, how in {"none": {"covering": False}, "dropped": {"keep_box": False}}.items():
         path = write(tmp_path / f"{name}.parquet", geometries, **how)
@@ -616,3 +642,36 @@ def test_from_native(con):
     con.execute("CREATE TABLE halves AS SELECT {'x': i, 'y': CASE WHEN i % 3 > 0 THEN i END} AS p FROM range(5000) t(i)")
     rows = con.execute("SELECT p, vibe_from_native(p, 'point') IS NULL FROM halves").fetchall()
     assert all((p["y"] is None) == null and p["x"] == i for i, (p, null) in enumerate(rows))
+
+
+def native_file(path, crs="EPSG:3857", **columns):
+    frame = geopandas.GeoDataFrame({"id": [1, 2]}, geometry=[shapely.Point(1, 2), shapely.Point(3, 4)], crs=crs)
+    frame.to_parquet(path, geometry_encoding="geoarrow", schema_version="1.1.0")
+    return path
+
+
+def test_native_files_that_differ(con, tmp_path):
+    """The column may come from any of the files, and has one CRS"""
+    points = native_file(tmp_path / "points.parquet")
+    bare, nothing, stale = (tmp_path / f"{name}.parquet" for name in ("bare", "nothing", "stale"))
+    table = pyarrow.parquet.read_table(points)
+    pyarrow.parquet.write_table(table.replace_schema_metadata(None), bare)
+    pyarrow.parquet.write_table(table.select(["id"]).replace_schema_metadata(None), nothing)
+    pyarrow.parquet.write_table(table.select(["id"]).replace_schema_metadata(table.schema.metadata), stale)
+    for files in ((points, bare), (bare, points), (points, nothing), (nothing, points), (stale, points)):
+        listed = ", ".join(f"'{path}'" for path in files)
+        rows = con.execute(f"SELECT typeof(geometry), count(geometry) FROM vibe_read_geoparquet([{listed}], union_by_name := true) GROUP BY ALL").fetchall()
+        assert len(rows) == 1 and "3857" in rows[0][0] and rows[0][1] == 2 * sum(path in (points, bare) for path in files)
+    assert con.execute(f"FROM vibe_read_geoparquet('{stale}')").fetchall() == [(1,), (2,)]
+    other = native_file(tmp_path / "other.parquet", "EPSG:32633")
+    with pytest.raises(duckdb.BinderException, match='"geometry" has the CRS EPSG:32633 in .* but EPSG:3857 in another file'):
+        con.execute(f"FROM vibe_read_geoparquet(['{points}', '{other}'])")
+
+
+def test_search_path(con, tmp_path):
+    native_file(tmp_path / "points.parquet", "OGC:CRS84")
+    con.execute(f"SET file_search_path = '{tmp_path}'")
+    try:
+        assert con.execute("SELECT typeof(geometry) FROM vibe_read_geoparquet('points.parquet') LIMIT 1").fetchall() == [("GEOMETRY('OGC:CRS84')",)]
+    finally:
+        con.execute("RESET file_search_path")

@@ -78,22 +78,23 @@ bool HasStructOfNumbers(const LogicalGet &get) {
 	return false;
 }
 
-//! The boxes of geometries that the metadata of all files name alike
-bool FindInMetadata(ClientContext &context, LogicalGet &get, const string &geometry, Covering &result) {
+//! The boxes of geometries that the metadata of all files name alike. Columns of the scan may have aliases: `names` are those of the files.
+bool FindInMetadata(ClientContext &context, LogicalGet &get, idx_t geometry, Covering &result) {
 	auto data = ParquetScan(get);
-	if (!data || !HasStructOfNumbers(get)) {
+	if (!data || !HasStructOfNumbers(get) || data->names.size() != get.returned_types.size()) {
 		return false;
 	}
+	auto &names = data->names;
 	vector<shared_ptr<const GeoParquetFile>> files;
 	if (!ReadGeoParquetFiles(context, data->file_list->GetAllFiles(), files)) {
 		return false;
 	}
-	auto first = files[0]->Find(geometry);
+	auto first = files[0]->Find(NameOf(names[geometry]));
 	if (!first || first->box_column.empty()) {
 		return false;
 	}
 	for (auto &file : files) {
-		auto column = file->Find(geometry);
+		auto column = file->Find(first->name);
 		if (!column || column->box_column != first->box_column || column->box_fields != first->box_fields) {
 			return false;
 		}
@@ -104,8 +105,8 @@ bool FindInMetadata(ClientContext &context, LogicalGet &get, const string &geome
 			}
 		}
 	}
-	for (idx_t i = 0; i < get.names.size(); i++) {
-		if (NameOf(get.names[i]) != first->box_column || get.returned_types[i].id() != LogicalTypeId::STRUCT) {
+	for (idx_t i = 0; i < names.size(); i++) {
+		if (NameOf(names[i]) != first->box_column || get.returned_types[i].id() != LogicalTypeId::STRUCT) {
 			continue;
 		}
 		result.column = i;
@@ -129,7 +130,7 @@ bool Covering::Find(ClientContext &context, LogicalGet &get, idx_t position, Cov
 	auto column = id.GetPrimaryIndex();
 	auto &type = get.returned_types[column];
 	if (type.id() == LogicalTypeId::GEOMETRY) {
-		if (!FindInMetadata(context, get, NameOf(get.names[column]), result)) {
+		if (!FindInMetadata(context, get, column, result)) {
 			return false;
 		}
 	} else if (type.id() == LogicalTypeId::STRUCT && ParquetScan(get)) {

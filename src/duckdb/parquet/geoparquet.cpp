@@ -1,6 +1,8 @@
 #include "duckdb/parquet/geoparquet.hpp"
 
 #include "duckdb/common/file_system.hpp"
+#include "duckdb/common/multi_file/multi_file_reader.hpp"
+#include "duckdb/common/types/timestamp.hpp"
 #include "duckdb/main/client_context.hpp"
 #include "duckdb/main/connection.hpp"
 #include "duckdb/main/database.hpp"
@@ -54,6 +56,11 @@ public:
 		return entry != files.end() && entry->second.first == stamp ? entry->second.second : nullptr;
 	}
 	void Put(const string &path, const FileStamp &stamp, shared_ptr<const GeoParquetFile> file) {
+		//! Some file systems count whole seconds: a file may be written again without a new stamp
+		constexpr int64_t SETTLED = 2 * Interval::MICROS_PER_SEC;
+		if (Timestamp::GetCurrentTimestamp().value - stamp.modified.value < SETTLED) {
+			return;
+		}
 		lock_guard<mutex> guard(lock);
 		if (files.size() >= 10 * MAX_FILES) {
 			files.clear();
@@ -137,6 +144,9 @@ private:
 			               auto children = BigIntValue::Get(chunk.GetValue(3, row));
 			               if (left.size() == 1) {
 				               column = name;
+				               if (children > 0) {
+					               file.nested.insert(name);
+				               }
 			               } else if (left.size() == 2 && children == 0 && !type.IsNull() &&
 			                          (StringValue::Get(type) == "FLOAT" || StringValue::Get(type) == "DOUBLE")) {
 				               file.numbers.insert(NumberKey(column, name));
@@ -206,22 +216,14 @@ bool ReadGeoParquetFiles(ClientContext &context, const vector<OpenFileInfo> &fil
 	}
 }
 
-vector<OpenFileInfo> FindParquetFiles(ClientContext &context, const vector<string> &paths) {
-	vector<OpenFileInfo> files;
-	if (paths.empty()) {
-		return files;
+vector<OpenFileInfo> FindParquetFiles(ClientContext &context, const Value &paths) {
+	try {
+		return MultiFileReader::CreateDefault("read_parquet")->CreateFileList(context, paths)->GetAllFiles();
+	} catch (const InterruptException &) {
+		throw;
+	} catch (const std::exception &) {
+		return {}; // the scan itself tells what is wrong
 	}
-	Connection connection(DatabaseInstance::GetDatabase(context));
-	auto result = connection.Query("SELECT file FROM glob(" + TextList(paths) + ") LIMIT " + to_string(MAX_FILES));
-	if (result->HasError()) {
-		return files;
-	}
-	for (auto &chunk : result->Collection().Chunks()) {
-		for (idx_t i = 0; i < chunk.size(); i++) {
-			files.emplace_back(chunk.GetValue(0, i).ToString());
-		}
-	}
-	return files;
 }
 
 } // namespace duckdb

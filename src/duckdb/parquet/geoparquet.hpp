@@ -18,10 +18,15 @@ struct GeoParquetFile {
 	optional_ptr<const vibespatial::GeoParquetColumn> Find(const string &name) const;
 	//! Whether the file has a struct of that name with a field of floats or doubles
 	bool HasNumber(const string &column, const string &field) const;
+	//! Whether the file has a struct or list of that name
+	bool HasNested(const string &column) const {
+		return nested.count(column) > 0;
+	}
 
 private:
 	friend class GeoParquetReader;
 	unordered_set<string> numbers;
+	unordered_set<string> nested;
 };
 
 //! One entry for each of the files, kept by the database for as long as they are not written again. False when that cannot be
@@ -30,7 +35,7 @@ private:
 bool ReadGeoParquetFiles(ClientContext &context, const vector<OpenFileInfo> &files,
                          vector<shared_ptr<const GeoParquetFile>> &result);
 
-//! The files that paths and patterns stand for, as far as ReadGeoParquetFiles takes them; none when they cannot be listed
-vector<OpenFileInfo> FindParquetFiles(ClientContext &context, const vector<string> &paths);
+//! The files that a path, a pattern or a list of them stands for; none when they cannot be listed
+vector<OpenFileInfo> FindParquetFiles(ClientContext &context, const Value &paths);
 
 } // namespace duckdb

@@ -16,15 +16,18 @@ string QuotedText(const string &text) {
 }
 
 //! The column is the same in all files, or there is no one type for it
-void RequireSame(const string &function, const string &path, const GeoParquetFile &file,
-                 const vibespatial::GeoParquetColumn &first) {
-	auto column = file.Find(first.name);
-	if (column && column->encoding != first.encoding) {
-		throw BinderException(
-		    "%s: column \"%s\" is encoded as %s in '%s', but as %s in the first file: read them apart, "
-		    "and unite the rows by UNION ALL",
-		    function, first.name, column->encoding, path, first.encoding);
+void RequireSame(const string &function, const string &name, const string &what, const string &path, const string &here,
+                 const string &first) {
+	if (here != first) {
+		throw BinderException("%s: column \"%s\" %s %s in '%s', but %s in another file: read them apart, and unite the "
+		                      "rows by UNION ALL",
+		                      function, name, what, here.empty() ? "nothing" : here, path,
+		                      first.empty() ? "nothing" : first);
 	}
+}
+
+bool IsNative(const vibespatial::GeoParquetColumn &column) {
+	return !column.encoding.empty() && column.encoding != "wkb";
 }
 
 //! The short name of a CRS where it has one
@@ -37,18 +40,45 @@ string CrsText(ClientContext &context, const vibespatial::GeoParquetColumn &colu
 	return named && named->Equals(*crs) ? crs->GetIdentifier() : column.crs_text;
 }
 
+//! Of two descriptions of one CRS, which may have been written by different versions of PROJ
+string CrsName(ClientContext &context, const vibespatial::GeoParquetColumn &column) {
+	auto crs = column.crs == vibespatial::GeoParquetColumn::Crs::GIVEN
+	               ? CoordinateReferenceSystem::TryIdentify(context, column.crs_text)
+	               : nullptr;
+	return crs && !crs->GetIdentifier().empty() ? crs->GetIdentifier() : CrsText(context, column);
+}
+
 //! vibe_from_native(..) AS column for the columns in a native encoding
 string Replacements(ClientContext &context, const string &function, const vector<OpenFileInfo> &paths) {
 	vector<shared_ptr<const GeoParquetFile>> files;
 	if (!ReadGeoParquetFiles(context, paths, files)) {
 		return string(); // read_parquet says what is wrong
 	}
-	string result;
-	for (auto &column : files[0]->columns) {
-		for (idx_t i = 1; i < files.size(); i++) {
-			RequireSame(function, paths[i].path, *files[i], column);
+	// Of all files, each of which may have only some, and metadata of more than it has
+	vector<reference<const vibespatial::GeoParquetColumn>> columns;
+	for (idx_t i = 0; i < files.size(); i++) {
+		for (auto &column : files[i]->columns) {
+			if (IsNative(column) && !files[i]->HasNested(column.name)) {
+				continue;
+			}
+			auto first = std::find_if(columns.begin(), columns.end(), [&](const vibespatial::GeoParquetColumn &other) {
+				return other.name == column.name;
+			});
+			if (first == columns.end()) {
+				columns.push_back(column);
+				continue;
+			}
+			RequireSame(function, column.name, "is encoded as", paths[i].path, column.encoding, first->get().encoding);
+			if (IsNative(column)) {
+				RequireSame(function, column.name, "has the CRS", paths[i].path, CrsName(context, column),
+				            CrsName(context, *first));
+			}
 		}
-		if (column.encoding.empty() || column.encoding == "wkb") {
+	}
+	string result;
+	for (auto &given : columns) {
+		auto &column = given.get();
+		if (!IsNative(column)) {
 			continue;
 		}
 		auto name = QuotedName(column.name);
@@ -67,7 +97,7 @@ unique_ptr<TableRef> BindReadGeoParquet(ClientContext &context, TableFunctionBin
 		list += (list.empty() ? "[" : ", ") + QuotedText(path);
 	}
 	list += "]";
-	auto replacements = Replacements(context, function, FindParquetFiles(context, paths));
+	auto replacements = Replacements(context, function, FindParquetFiles(context, input.inputs[0]));
 	string parameters;
 	for (auto name : PASSED_ON) {
 		if (auto value = NamedParameter(input, name)) {
