@@ -249,6 +249,15 @@ def test_mode_auto_measures_some_rows_of_shapes(process, fake):
         assert re.fullmatch(rf"{rows} rows: about [\d.]+ ms on the CPU, {sign} [\d.]+ from which the GPU pays(; .*)?", event[4]), event
 
 
+def test_errors_of_joins_that_only_count(process, fake):
+    """Rows that the device leaves to the CPU may be looked at when the scan has ended"""
+    join = "SELECT count(*) FROM bad b JOIN points p ON ST_Intersects(b.g, p.g)"
+    for mode in ("gpu", "cpu"):
+        load, results = process(f"SET vibe_execution_mode = '{mode}'", "CREATE TABLE bad AS SELECT 'LINESTRING (inf 0, 1 1)'::GEOMETRY AS g",
+                                "CREATE TABLE points AS SELECT 'POINT (1 1)'::GEOMETRY AS g", join, VIBESPATIAL_GPU_FOLDER=str(fake))
+        assert results[3].startswith("InvalidInputException: Invalid Input Error: ST_Intersects: vertex 1 of line 1 is NaN or infinite"), (mode, results[3])
+
+
 def test_areas_that_meet_few_points_stay_on_the_cpu(process, fake):
     """Most of the work is to read the areas, whatever their number"""
     join = "SELECT count(*) FROM areas a JOIN points p ON ST_Within(p.g, a.g)"
@@ -437,6 +446,14 @@ def test_what_waits_can_be_cancelled(extension, fake, fault, what):
     setup, statement = WAITING[what]
     mode = {} if what == "mode" else {"VIBESPATIAL_EXECUTION_MODE": "gpu"}
     require_cancel(extension, fake, [*setup, statement], FAKE_GPU=fault, **mode)
+
+
+def test_a_pair_that_is_only_counted_can_be_cancelled(extension, fake):
+    """The device leaves it to the CPU, which looks at it when the scan has ended"""
+    zigzag = "ST_Point(i // 2 * 2 + (i + 1) // 2 % 2, (i % 4 IN (1, 2))::INT * 20000.0)"
+    require_cancel(extension, fake, ["SET threads = 1", "SET vibe_execution_mode = 'gpu'",
+                                     f"CREATE TABLE a AS SELECT ST_MakeLine(list({zigzag} ORDER BY i)) AS g FROM range(24000) t(i)",
+                                     "CREATE TABLE b AS SELECT ST_FlipCoordinates(g) AS g FROM a", "SELECT count(*) FROM a JOIN b ON ST_Overlaps(a.g, b.g)"])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

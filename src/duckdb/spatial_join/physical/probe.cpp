@@ -56,12 +56,15 @@ public:
 		return true;
 	}
 
-	void Finalize(const PhysicalOperator &op, ExecutionContext &) override {
+	void Finalize(const PhysicalOperator &op, ExecutionContext &context) override {
 		auto &global = SpatialJoinState::Get(op);
-		if (on_device) {
-			probe.EndCollecting();
-		}
-		TakeFromOthers(global);
+		const QueryScope scope(context.client);
+		WithFunctionName(op.Cast<PhysicalSpatialJoin>().function, [&] {
+			if (on_device) {
+				probe.EndCollecting();
+			}
+			TakeFromOthers(global);
+		});
 		// This thread is idle from now on: others may hold chunks back for it
 		global.holds = global.may_hold;
 		lock_guard<mutex> guard(global.lock);
