@@ -165,9 +165,9 @@ def test_info():
 def test_info_of_a_version_that_is_not_supported():
     code = "import duckdb, sys; duckdb.__version__ = '9.9.9'; from vibespatial._commands import main; sys.exit(main(['info']))"
     done = bare("-c", code)
-    assert done.returncode == 1 and "problem: DuckDB 9.9.9 is running, and this vibespatial supports" in done.stdout
+    assert done.returncode == 1 and "problem: this vibespatial supports DuckDB 1.5.5, 2.0.0, not 9.9.9" in done.stdout
     done = bare("-c", code.replace("info", "demo"))
-    assert done.returncode == 1 and done.stderr.startswith("vibespatial: DuckDB 9.9.9 is running")
+    assert done.returncode == 1 and done.stderr.startswith("vibespatial: this vibespatial supports DuckDB")
 
 
 def test_demo_works_without_the_repository():
