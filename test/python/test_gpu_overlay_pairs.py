@@ -122,11 +122,11 @@ def test_plans(process, fake):  # noqa: F811
                   explain("ST_Union(ST_Point(1, 2), NULL::GEOMETRY)"), "SET vibe_execution_mode = 'cpu'", explain("max(ST_AsText(ST_Union(g, h)))"),
                   "SELECT threshold_rows, variants FROM vibe_kernels() WHERE operation = 'overlay_pairs'")
     assert "VIBE_SCALAR_BATCH" not in results[1][0][1]
-    assert results[2][0][:4] == ["cpu", "cpu", False, "3000 rows: the CPU is faster at any number of rows"]
+    assert results[2][0][:4] == ["cpu", "cpu", False, "3000 rows: below the threshold of 300000"]
     assert "VIBE_SCALAR_BATCH" in results[4][0][1] and "vibe_union_area" in results[4][0][1]
     assert "VIBE_SCALAR_BATCH" in results[5][0][1] and "ST_Difference" in results[5][0][1]
     assert "VIBE_SCALAR_BATCH" not in results[6][0][1] and "VIBE_SCALAR_BATCH" not in results[8][0][1]
-    assert results[9] == [[None, "cpu, gpu"]]
+    assert results[9] == [[300000, "cpu, gpu"]]
 
 
 def test_cancel(extension, fake):  # noqa: F811

@@ -236,7 +236,7 @@ public:
 			return;
 		}
 		QueryScope scope(bind.context);
-		made.resize(count);
+		made.resize(count, vibespatial::WkbSlice {nullptr, 0});
 		vibespatial::GroupedOverlay groups;
 		vector<idx_t> numbers;
 		vector<vibespatial::WkbSlice> members;
@@ -257,8 +257,8 @@ public:
 	UnitedGroups &operator=(const UnitedGroups &) = delete;
 
 	//! The result of a row, or null
-	const vibespatial::CountedVector<uint8_t> *Find(idx_t row) const {
-		return made.empty() || made[row - offset].empty() ? nullptr : &made[row - offset];
+	const vibespatial::WkbSlice *Find(idx_t row) const {
+		return made.empty() || made[row - offset].size == 0 ? nullptr : &made[row - offset];
 	}
 
 	//! Those of the vector that the calling thread finalizes
@@ -268,17 +268,21 @@ private:
 	void Unite(const AggregateBindData &bind, vibespatial::GroupedOverlay &groups, vector<idx_t> &numbers) {
 		if (groups.Groups() > 0 && OverlayDispatch::WouldTake(bind.context, groups.Groups(), groups.Vertices())) {
 			OverlayDispatch device(bind.context);
-			auto united = device.Unite(groups);
-			for (idx_t i = 0; i < united.size(); i++) {
-				made[numbers[i]] = std::move(united[i]);
+			vibespatial::PagesVector<uint8_t> wkb;
+			const auto begins = device.Unite(groups, wkb);
+			for (idx_t i = 0; i + 1 < begins.size(); i++) {
+				made[numbers[i]] = vibespatial::WkbSlice {wkb.data() + begins[i], begins[i + 1] - begins[i]};
 			}
+			united.push_back(std::move(wkb));
 		}
 		groups = vibespatial::GroupedOverlay();
 		numbers.clear();
 	}
 
 	const idx_t offset;
-	vector<vibespatial::CountedVector<uint8_t>> made;
+	std::vector<vibespatial::PagesVector<uint8_t>> united;
+	//! Of each group, in `united`
+	vector<vibespatial::WkbSlice> made;
 };
 
 thread_local const UnitedGroups *UnitedGroups::current = nullptr;
@@ -338,7 +342,7 @@ struct GeometryAggregate {
 		}
 		auto united = UnitedGroups::current;
 		if (auto wkb = united ? united->Find(finalize.result_idx) : nullptr) {
-			target = EmitWkb(finalize.result, wkb->size(), [&](WkbOutput out) { out.Bytes(wkb->data(), wkb->size()); });
+			target = EmitWkb(finalize.result, wkb->size, [&](WkbOutput out) { out.Bytes(wkb->data, wkb->size); });
 			return;
 		}
 		target = Make(Bound(finalize.input), finalize.result,

@@ -92,15 +92,24 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 	return true;
 }
 
-std::vector<vibespatial::CountedVector<uint8_t>> OverlayDispatch::Unite(vibespatial::GroupedOverlay &groups) {
-	std::vector<vibespatial::CountedVector<uint8_t>> made;
+std::vector<size_t> OverlayDispatch::Unite(vibespatial::GroupedOverlay &groups,
+                                           vibespatial::PagesVector<uint8_t> &wkb) {
+	std::vector<size_t> begins;
 	const auto count = groups.Groups();
 	operation = OperationFor(count);
 	if (!Takes(groups.Vertices())) {
-		return made;
+		return begins;
 	}
-	TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { made = groups.Run(*this, parallel); });
-	const auto left = std::count_if(made.begin(), made.end(), [](const auto &wkb) { return wkb.empty(); });
+	TaskThreads(context).Run([&](vibespatial::Parallel &parallel) {
+		begins = groups.Run(*this, parallel, [&](size_t bytes) {
+			wkb.resize(bytes);
+			return wkb.data();
+		});
+	});
+	idx_t left = 0;
+	for (idx_t i = 0; i < count; i++) {
+		left += begins[i] == begins[i + 1];
+	}
 	if (count > 1) {
 		dispatch->AddNote(to_string(count) + " groups at once");
 	}
@@ -110,7 +119,7 @@ std::vector<vibespatial::CountedVector<uint8_t>> OverlayDispatch::Unite(vibespat
 	// The note tells of them
 	parts_left = 0;
 	dispatch->AddRowsOnCpu(vertices_left);
-	return made;
+	return begins;
 }
 
 string OverlayDispatch::DescribePlan(ClientContext &context) {

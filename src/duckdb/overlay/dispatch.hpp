@@ -28,8 +28,8 @@ public:
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
 	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) override;
 
-	//! Many groups at once (GroupedOverlay::Run); nothing is made where the device does not take them
-	std::vector<vibespatial::CountedVector<uint8_t>> Unite(vibespatial::GroupedOverlay &groups);
+	//! Many groups at once (GroupedOverlay::Run), in `wkb`; nothing is returned where the device does not take them
+	std::vector<size_t> Unite(vibespatial::GroupedOverlay &groups, vibespatial::PagesVector<uint8_t> &wkb);
 
 	//! The event of the union tells of it
 	bool IsLogged() const {

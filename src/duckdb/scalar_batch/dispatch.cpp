@@ -111,6 +111,9 @@ void ScalarBatchDispatch::DeviceFinished(size_t rows, size_t open, TimePoint beg
 		        : " rows have a geometry that is malformed or EMPTY, too many vertices for one "
 		          "thread of the device, or a result that is NaN";
 		RequireGpu(context, Name(), to_string(open) + why);
+		if (mode == ExecutionMode::AUTO && op.tasks[0].IsOverlay() && 2 * open > rows && active.exchange(false)) {
+			dispatch.AddNote("most rows of a batch were left to the CPU, which does all others, too");
+		}
 	}
 }
 

@@ -8,6 +8,8 @@
 #include "duckdb/scalar_batch/dispatch.hpp"
 #include "duckdb/support/settings.hpp"
 
+#include <algorithm>
+
 namespace duckdb {
 
 using vibespatial::Operation;
@@ -83,11 +85,25 @@ private:
 		    *expr, [&](unique_ptr<Expression> &child) { FindCalls(child, operation, calls); });
 	}
 
+	//! Four edges meet wherever the borders of a symmetric difference cross: the host cuts those rings
+	static bool AnyIsSlow(const vector<reference<unique_ptr<Expression>>> &calls) {
+		vibespatial::ScalarTask task;
+		return std::any_of(calls.begin(), calls.end(), [&](unique_ptr<Expression> &call) {
+			return FindScalarTask(*call, task) && task.IsOverlay() &&
+			       task.overlay.kind == vibe::NetRule::SYM_DIFFERENCE;
+		});
+	}
+
 	bool GoesToDevice(LogicalOperator &input, Operation operation,
 	                  const vector<reference<unique_ptr<Expression>>> &calls) {
 		auto rows = input.has_estimated_cardinality ? input.estimated_cardinality : input.EstimateCardinality(context);
 		OperatorDispatch dispatch(context, "VIBE_SCALAR_BATCH");
 		auto decision = vibespatial::Decide(dispatch.Mode(), operation, rows, GetGpuMinRows(context));
+		if (decision.IsGpu() && dispatch.Mode() == vibespatial::ExecutionMode::AUTO && GetGpuMinRows(context) < 0 &&
+		    AnyIsSlow(calls)) {
+			decision = vibespatial::Decision();
+			decision.reason = "the CPU is faster at symmetric differences";
+		}
 		if (decision.selected == vibespatial::ExecutionMode::GPU || decision.device_is_missing) {
 			RequestKernels(input, calls);
 		}

@@ -50,17 +50,21 @@ uint32_t Outside(const vibe::Box &box, const Vec2 &p) {
 //! The vertices that stay of a ring, counterclockwise from its first one. A detour that stays in a half-plane outside of the box is
 //! replaced by a straight edge, which sweeps over no point of the box.
 size_t KeepNear(const Vec2 *p, size_t n, size_t first, bool forward, const vibe::Box &box, Vec2 *out) {
-	const auto at = [&](size_t i) -> const Vec2 & { return p[(first + (forward ? i : n - i % n)) % n]; };
+	const auto after = [&](size_t i) { return forward ? (i + 1 == n ? 0 : i + 1) : (i == 0 ? n : i) - 1; };
 	size_t kept = 0;
-	out[kept++] = at(0);
-	auto last_code = Outside(box, at(0)), code = Outside(box, at(1));
-	for (size_t i = 1; i < n; i++) {
-		const auto next_code = Outside(box, at(i + 1));
-		if ((last_code & code & next_code) == 0) {
-			out[kept++] = at(i);
-			last_code = code;
-		}
+	out[kept++] = p[first];
+	auto at = after(first);
+	auto last_code = Outside(box, p[first]), code = Outside(box, p[at]);
+	while (at != first) {
+		const auto next = after(at);
+		const auto next_code = Outside(box, p[next]);
+		// No branch: which ones stay is hard to predict
+		const bool stays = (last_code & code & next_code) == 0;
+		out[kept] = p[at];
+		kept += stays;
+		last_code = stays ? code : last_code;
 		code = next_code;
+		at = next;
 	}
 	return kept;
 }

@@ -6,9 +6,12 @@
 #include "engine/overlay/rings.hpp"
 #include "engine/overlay/tuning.hpp"
 
+#include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <limits>
 
 namespace vibespatial {
@@ -31,11 +34,50 @@ OverlayOp OpOf(const NetRule &rule) {
 	}
 }
 
+//! Where the items of each part begin, which are sorted by part, and where the last ones end
+template <class ITEMS>
+std::vector<size_t> StartsOf(const ITEMS &items, size_t parts, Parallel &parallel) {
+	std::vector<size_t> starts(parts + 1, 0);
+	InShares(parallel, items.size(), [&](size_t begin, size_t end) {
+		for (auto i = begin; i < end; i++) {
+			const size_t before = i == 0 ? 0 : items[i - 1].part + size_t(1);
+			std::fill(starts.begin() + before, starts.begin() + items[i].part + 1, i);
+		}
+	});
+	std::fill(starts.begin() + (items.empty() ? 0 : items.back().part + size_t(1)), starts.end(), items.size());
+	return starts;
+}
+
+//! Most nets come so
+void SortByPart(OverlayNet::Edges &edges, Parallel &parallel) {
+	const auto before = [](const vibe::NetEdge &l, const vibe::NetEdge &r) { return l.part < r.part; };
+	std::atomic<bool> sorted {true};
+	InShares(parallel, edges.size(), [&](size_t begin, size_t end) {
+		if (!std::is_sorted(edges.begin() + (begin == 0 ? 0 : begin - 1), edges.begin() + end, before)) {
+			sorted = false;
+		}
+	});
+	if (!sorted) {
+		OverlayNet::Edges scratch;
+		BucketSort(
+		    edges, scratch, [](const vibe::NetEdge &edge) { return double(edge.part); }, before, parallel);
+	}
+}
+
 } // namespace
 
 GroupedOverlay::GroupedOverlay(const NetRule &rule) : rule(rule) {
 }
 
+void GroupedOverlay::Clear() {
+	groups.clear();
+	shares.clear();
+	vertex_count = 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups and pairs
+//===----------------------------------------------------------------------===//
 bool GroupedOverlay::Add(const WkbSlice *geometries, size_t count) {
 	Serial serial;
 	auto input = std::make_unique<OverlayInput>();
@@ -48,45 +90,91 @@ bool GroupedOverlay::Add(const WkbSlice *geometries, size_t count) {
 	    PartedUnion::IsLarge(*input) || vertex_count + input->vertex_count > OverlayNet::MAX_COUNT) {
 		return false;
 	}
-	Push(std::move(input));
+	Group group;
+	group.chains = input->chains.data();
+	group.rings = uint32_t(input->chains.size());
+	group.polygons = input->polygons;
+	group.vertices = input->vertex_count;
+	group.input = std::move(input);
+	vertex_count += group.vertices;
+	groups.push_back(std::move(group));
 	return true;
 }
 
-bool GroupedOverlay::AddPair(WkbSlice left, WkbSlice right) {
+void GroupedOverlay::AddPairs(size_t count, const std::function<Pair(size_t)> &pair, Parallel &parallel) {
+	const size_t steps = std::min(count, parallel.Threads() * overlay_tuning::READ_STEPS_PER_THREAD);
+	const auto first = groups.size(), first_share = shares.size();
+	groups.resize(first + count);
+	shares.resize(first_share + steps);
+	const auto nth = [&](size_t i) { return pair(i - first); };
+	parallel.For(steps, [&](size_t step) {
+		AddShare(first + count * step / steps, first + count * (step + 1) / steps, nth, shares[first_share + step]);
+	});
+	for (auto i = first; i < groups.size(); i++) {
+		vertex_count += groups[i].vertices;
+	}
+}
+
+void GroupedOverlay::AddShare(size_t begin, size_t end, const std::function<Pair(size_t)> &pair, Share &share) {
+	const auto op = OpOf(rule);
+	if (IsClipped(op, Overlay::RIGHT)) {
+		size_t bytes = 0;
+		for (auto i = begin; i < end; i++) {
+			const auto both = pair(i);
+			bytes += (IsClipped(op, Overlay::LEFT) ? both.first.size : 0) + both.second.size;
+		}
+		share.near.reserve(bytes / sizeof(Vec2));
+	}
+	OverlayInput input;
+	Poll poll;
+	for (auto i = begin; i < end; i++) {
+		auto &group = groups[i];
+		const auto both = pair(i);
+		poll((both.first.size + both.second.size) / sizeof(Vec2));
+		if (!ReadPair(both, input, share)) {
+			group.left = true;
+			continue;
+		}
+		group.rings = uint32_t(input.chains.size());
+		group.polygons = input.polygons;
+		group.vertices = input.vertex_count;
+		share.chains.insert(share.chains.end(), input.chains.begin(), input.chains.end());
+	}
+	const auto *chains = share.chains.data();
+	for (auto i = begin; i < end; i++) {
+		groups[i].chains = chains;
+		chains += groups[i].rings;
+	}
+}
+
+//! False for what is left to the caller
+bool GroupedOverlay::ReadPair(const Pair &pair, OverlayInput &input, Share &share) const {
+	input.Clear();
+	try {
+		if (!pair.first.data || !pair.second.data || !input.AddPolygons(Overlay::LEFT, pair.first) ||
+		    !input.AddPolygons(Overlay::RIGHT, pair.second)) {
+			return false;
+		}
+	} catch (const GeometryError &) {
+		return false; // the CPU reports it
+	}
 	Serial serial;
-	auto input = std::make_unique<OverlayInput>();
-	if (!input->AddPolygons(Overlay::LEFT, &left, 1, serial) ||
-	    !input->AddPolygons(Overlay::RIGHT, &right, 1, serial)) {
+	input.Prepare(serial);
+	if (input.boxes[0].IsEmpty() || input.boxes[1].IsEmpty() || input.grid != 0) {
 		return false;
 	}
-	input->Prepare(serial);
-	if (input->boxes[0].IsEmpty() || input->boxes[1].IsEmpty() || input->grid != 0) {
-		return false;
-	}
-	input->Clip(OpOf(rule));
-	if (vertex_count + input->vertex_count > OverlayNet::MAX_COUNT) {
-		return false;
-	}
-	Push(std::move(input));
+	input.Clip(OpOf(rule), share.near);
 	return true;
-}
-
-void GroupedOverlay::Push(std::unique_ptr<OverlayInput> input) {
-	groups.push_back(Group {nullptr, uint32_t(ring_count), uint32_t(polygon_count), false});
-	ring_count += input->chains.size();
-	polygon_count += input->polygons;
-	vertex_count += input->vertex_count;
-	groups.back().input = std::move(input);
 }
 
 //! The device does not check polygons with holes
 void GroupedOverlay::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &parallel) {
 	ForEach(parallel, groups.size(), [&](size_t number) {
 		auto &group = groups[number];
-		const auto &chains = group.input->chains;
+		const auto *chains = group.chains;
 		std::vector<size_t> first;
-		for (size_t begin = 0, end = 0; begin < chains.size(); begin = end) {
-			while (end < chains.size() && chains[end].polygon == chains[begin].polygon) {
+		for (size_t begin = 0, end = 0; begin < group.rings; begin = end) {
+			while (end < group.rings && chains[end].polygon == chains[begin].polygon) {
 				end++;
 			}
 			if (end - begin > 1 || doubtful[group.first_polygon + chains[begin].polygon]) {
@@ -98,104 +186,54 @@ void GroupedOverlay::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel
 	});
 }
 
-void GroupedOverlay::Build(const UnitedNet &united, Parallel &parallel, const Take &take) const {
-	// Rings are sorted by part; edges are not
-	std::vector<size_t> ring_start(groups.size() + 1, 0), edge_start(groups.size() + 1, 0);
-	for (const auto &ring : united.rings) {
-		ring_start[ring.part + 1]++;
+//===----------------------------------------------------------------------===//
+// The net
+//===----------------------------------------------------------------------===//
+void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, Results &results) {
+	uint32_t rings = 0, polygons = 0;
+	size_t vertices = 0;
+	for (auto &group : groups) {
+		group.first_ring = rings;
+		group.first_polygon = polygons;
+		group.first_vertex = vertices;
+		rings += group.rings;
+		polygons += group.polygons;
+		vertices += group.vertices;
 	}
-	for (const auto &edge : united.edges) {
-		edge_start[edge.part + 1]++;
-	}
-	for (size_t i = 0; i < groups.size(); i++) {
-		ring_start[i + 1] += ring_start[i];
-		edge_start[i + 1] += edge_start[i];
-	}
-	OverlayNet::Edges edges(united.edges.size());
-	auto next = edge_start;
-	for (const auto &edge : united.edges) {
-		edges[next[edge.part]++] = edge;
-	}
-	const size_t steps = std::min(groups.size(), parallel.Threads() * overlay_tuning::PART_STEPS_PER_THREAD);
-	parallel.For(steps, [&](size_t step) {
-		OverlayArrangement arrangement;
-		OverlayRings rings;
-		Serial serial;
-		// The boundary of any overlay is that of the union of what it encloses
-		const OverlayRule areas;
-		Poll poll;
-		const CountedVector<Vec2> no_ends;
-		CountedVector<OverlayPoint> no_points;
-		for (auto i = groups.size() * step / steps; i < groups.size() * (step + 1) / steps; i++) {
-			if (groups[i].left) {
-				continue;
-			}
-			poll(ring_start[i + 1] - ring_start[i] + edge_start[i + 1] - edge_start[i]);
-			if (united.parts[i] == UnitedNet::State::RINGS) {
-				UnitedNet own;
-				own.rings.assign(united.rings.begin() + std::ptrdiff_t(ring_start[i]),
-				                 united.rings.begin() + std::ptrdiff_t(ring_start[i + 1]));
-				const auto first = own.rings.empty() ? 0 : own.rings.front().start;
-				const auto last = own.rings.empty() ? 0 : own.rings.back().start + own.rings.back().count;
-				own.vertices.assign(united.vertices.begin() + first, united.vertices.begin() + last);
-				for (auto &ring : own.rings) {
-					ring.start -= first;
-					ring.under -= ring.shell ? 0 : uint32_t(ring_start[i]);
-				}
-				rings.Build(own, serial);
-			} else {
-				auto &net = arrangement.net.edges;
-				net.clear();
-				for (auto k = edge_start[i]; k < edge_start[i + 1]; k++) {
-					const auto &edge = edges[k];
-					net.push_back(OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0});
-				}
-				no_points.clear();
-				arrangement.ArrangeNet(no_points, areas, serial, true);
-				rings.Build(net, arrangement.sweep, no_ends, serial);
-			}
-			take(i, rings, 1 / groups[i].input->scale);
+	PagesVector<vibe::NetRing> net_rings(rings);
+	ForEach(parallel, groups.size(), [&](size_t i) {
+		const auto &group = groups[i];
+		auto start = group.first_vertex;
+		for (uint32_t ring = 0; ring < group.rings; ring++) {
+			const auto &chain = group.chains[ring];
+			net_rings[group.first_ring + ring] =
+			    vibe::NetRing {uint32_t(start), uint32_t(i), group.first_polygon + chain.polygon, 0};
+			start += chain.count;
 		}
 	});
-}
-
-void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, const Take &take) {
-	std::vector<vibe::NetRing> net_rings(ring_count);
-	std::vector<const OverlayChain *> chains(ring_count);
-	size_t count = 0;
 	OverlayNet net;
 	net.rule = rule;
-	for (size_t i = 0; i < groups.size(); i++) {
-		const auto &input = *groups[i].input;
-		auto ring = groups[i].first_ring;
-		for (const auto &chain : input.chains) {
-			chains[ring] = &chain;
-			net_rings[ring++] =
-			    vibe::NetRing {uint32_t(count), uint32_t(i), groups[i].first_polygon + chain.polygon, 0};
-			count += chain.count;
-		}
-		net.box.Add(input.boxes[Overlay::LEFT]);
-		net.box.Add(input.boxes[Overlay::RIGHT]);
-	}
 	net.read = [&](size_t ring, Vec2 *out) {
-		auto chain = *chains[ring];
-		groups[net_rings[ring].part].input->ReadPoints(chain, out);
+		const auto &group = groups[net_rings[ring].part];
+		auto chain = group.chains[ring - group.first_ring];
+		auto *to = out;
+		VisitVertices(chain, [&](const Vec2 &p) { *to++ = p; });
 		chain.points = out;
 		PollCall(chain.count);
 		return !rule.IsOfPairs() ? chain.Weight() : chain.side == Overlay::LEFT ? NetRule::LEFT : NetRule::RIGHT;
 	};
 	net.poll = CheckWork;
-	net.vertex_count = count;
+	net.vertex_count = vertices;
 	net.rings = net_rings.data();
-	net.ring_count = net_rings.size();
+	net.ring_count = rings;
 	net.parts = groups.size();
-	UnitedNet united;
+	auto &united = results.united;
 	// Pairs that lie apart have no rings that matter
 	united.parts.assign(groups.size(), UnitedNet::State::RINGS);
 	const auto steps = [&](GpuUnion &on_device) {
 		// Parity needs no valid polygons
 		if (!rule.IsOfPairs()) {
-			LeaveInvalid(on_device.FindDoubtful(polygon_count), parallel);
+			LeaveInvalid(on_device.FindDoubtful(polygons), parallel);
 		}
 		const auto failed = on_device.UniteParts();
 		for (size_t i = 0; i < groups.size(); i++) {
@@ -204,38 +242,146 @@ void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, const Take 
 		united.parts.clear();
 		on_device.FinishParts(united);
 	};
-	if (count == 0 || device.Unite(net, parallel, steps)) {
-		Build(united, parallel, take);
+	if (vertices > 0 && !device.Unite(net, parallel, steps)) {
+		for (auto &group : groups) {
+			group.left = true;
+		}
+		return;
 	}
-	groups.clear();
-	ring_count = polygon_count = vertex_count = 0;
+	SortByPart(united.edges, parallel);
+	results.ring_start = StartsOf(united.rings, groups.size(), parallel);
+	results.edge_start = StartsOf(united.edges, groups.size(), parallel);
+	results.steps = std::min(groups.size(), parallel.Threads() * overlay_tuning::PART_STEPS_PER_THREAD);
 }
 
-std::vector<CountedVector<uint8_t>> GroupedOverlay::Run(OverlayDevice &device, Parallel &parallel) {
-	std::vector<CountedVector<uint8_t>> out(groups.size());
-	Make(device, parallel, [&](size_t group, const OverlayRings &rings, double scale) {
-		auto &wkb = out[group];
-		if (rings.AreasOnly()) {
-			Serial serial;
-			wkb.resize(rings.WkbSize());
-			rings.WriteWkb(scale, wkb.data(), serial);
-		} else {
-			GeometryBatch empty;
-			rings.Write(vibe::FAMILY_POLYGON, scale, empty);
-			wkb.resize(WkbSize(empty, 0));
-			WriteWkb(empty, 0, wkb.data());
+//===----------------------------------------------------------------------===//
+// What comes back
+//===----------------------------------------------------------------------===//
+bool GroupedOverlay::AreShells(const Results &results, size_t group) const {
+	const auto begin = results.ring_start[group], end = results.ring_start[group + 1];
+	return results.united.parts[group] == UnitedNet::State::RINGS &&
+	       OverlayShells::Are(results.united.rings.data() + begin, end - begin);
+}
+
+OverlayShells GroupedOverlay::ShellsOf(const Results &results, size_t group) const {
+	const auto begin = results.ring_start[group], end = results.ring_start[group + 1];
+	return OverlayShells(results.united.rings.data() + begin, end - begin, results.united.vertices.data());
+}
+
+void GroupedOverlay::Visit(const Results &results, Parallel &parallel, const TakeShells &take_shells,
+                           const TakeRings &take_rings) const {
+	const auto &united = results.united;
+	parallel.For(results.steps, [&](size_t step) {
+		OverlayArrangement arrangement;
+		OverlayRings rings;
+		Serial serial;
+		// The boundary of any overlay is that of the union of what it encloses
+		const OverlayRule areas;
+		Poll poll;
+		const CountedVector<Vec2> no_ends;
+		CountedVector<OverlayPoint> no_points;
+		const auto end = groups.size() * (step + 1) / results.steps;
+		for (auto i = groups.size() * step / results.steps; i < end; i++) {
+			const auto first_ring = results.ring_start[i], end_ring = results.ring_start[i + 1];
+			const auto first_edge = results.edge_start[i], end_edge = results.edge_start[i + 1];
+			poll(groups[i].vertices + end_edge - first_edge);
+			if (groups[i].left) {
+				continue;
+			}
+			if (AreShells(results, i)) {
+				take_shells(step, i, ShellsOf(results, i));
+				continue;
+			}
+			if (united.parts[i] == UnitedNet::State::RINGS) {
+				UnitedNet own;
+				own.rings.assign(united.rings.begin() + std::ptrdiff_t(first_ring),
+				                 united.rings.begin() + std::ptrdiff_t(end_ring));
+				const auto first = own.rings.front().start, last = own.rings.back().start + own.rings.back().count;
+				own.vertices.assign(united.vertices.begin() + first, united.vertices.begin() + last);
+				for (auto &ring : own.rings) {
+					ring.start -= first;
+					ring.under -= ring.shell ? 0 : uint32_t(first_ring);
+				}
+				rings.Build(own, serial);
+			} else {
+				auto &net = arrangement.net.edges;
+				net.clear();
+				for (auto k = first_edge; k < end_edge; k++) {
+					const auto &edge = united.edges[k];
+					net.push_back(OverlayEdge {edge.a, edge.b, {edge.rise, 0}, edge.polygon, 0});
+				}
+				no_points.clear();
+				arrangement.ArrangeNet(no_points, areas, serial, true);
+				rings.Build(net, arrangement.sweep, no_ends, serial);
+			}
+			take_rings(step, i, rings);
 		}
 	});
-	return out;
+}
+
+std::vector<size_t> GroupedOverlay::Run(OverlayDevice &device, Parallel &parallel,
+                                        const std::function<uint8_t *(size_t)> &allocate) {
+	Results results;
+	Make(device, parallel, results);
+	// The size of each, and the bytes of those that have to be built before their size is known
+	std::vector<size_t> begins(groups.size() + 1, 0);
+	std::vector<CountedVector<uint8_t>> built(results.steps);
+	Visit(
+	    results, parallel,
+	    [&](size_t, size_t group, const OverlayShells &shells) { begins[group + 1] = shells.WkbSize(); },
+	    [&](size_t step, size_t group, const OverlayRings &rings) {
+		    auto &wkb = built[step];
+		    const auto start = wkb.size();
+		    if (rings.AreasOnly()) {
+			    Serial serial;
+			    wkb.resize(start + rings.WkbSize());
+			    rings.WriteWkb(1, wkb.data() + start, serial);
+		    } else {
+			    GeometryBatch empty;
+			    rings.Write(vibe::FAMILY_POLYGON, 1, empty);
+			    wkb.resize(start + WkbSize(empty, 0));
+			    WriteWkb(empty, 0, wkb.data() + start);
+		    }
+		    begins[group + 1] = wkb.size() - start;
+	    });
+	for (size_t i = 0; i < groups.size(); i++) {
+		begins[i + 1] += begins[i];
+	}
+	auto *out = allocate(begins.back());
+	parallel.For(results.steps, [&](size_t step) {
+		const auto *next = built[step].data();
+		Poll poll;
+		const auto end = groups.size() * (step + 1) / results.steps;
+		for (auto i = groups.size() * step / results.steps; i < end; i++) {
+			const auto size = begins[i + 1] - begins[i];
+			poll(size / sizeof(Vec2));
+			if (size == 0) {
+				continue;
+			}
+			if (AreShells(results, i)) {
+				ShellsOf(results, i).WriteWkb(out + begins[i]);
+			} else {
+				std::memcpy(out + begins[i], next, size);
+				next += size;
+			}
+		}
+	});
+	Clear();
+	return begins;
 }
 
 std::vector<double> GroupedOverlay::Areas(OverlayDevice &device, Parallel &parallel) {
+	Results results;
+	Make(device, parallel, results);
 	std::vector<double> out(groups.size(), std::numeric_limits<double>::quiet_NaN());
-	Make(device, parallel, [&](size_t group, const OverlayRings &rings, double scale) {
-		GeometryBatch batch;
-		rings.Write(vibe::FAMILY_POLYGON, scale, batch);
-		out[group] = Area(batch.View(0));
-	});
+	Visit(
+	    results, parallel, [&](size_t, size_t group, const OverlayShells &shells) { out[group] = shells.Area(); },
+	    [&](size_t, size_t group, const OverlayRings &rings) {
+		    GeometryBatch batch;
+		    rings.Write(vibe::FAMILY_POLYGON, 1, batch);
+		    out[group] = Area(batch.View(0));
+	    });
+	Clear();
 	return out;
 }
 

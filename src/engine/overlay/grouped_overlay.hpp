@@ -11,17 +11,22 @@
 #include "engine/gpu/interface/overlay.hpp"
 #include "engine/overlay/input.hpp"
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace vibespatial {
 
 class OverlayRings;
+class OverlayShells;
 
 class GroupedOverlay {
 public:
-	//! Vertices from which on groups are united without waiting for more. Estimate.
+	//! Vertices from which on groups are united, and pairs are sent, without waiting for more. Estimate.
 	static constexpr size_t ENOUGH = size_t(1) << 22;
+
+	using Pair = std::pair<WkbSlice, WkbSlice>;
 
 	//! NetRule::MANY is for groups, all others are for pairs
 	explicit GroupedOverlay(const vibe::NetRule &rule = {vibe::NetRule::MANY, 0});
@@ -29,9 +34,9 @@ public:
 	//! Adds a group. False, and nothing is added, if it is not for this: it has anything but polygons, only one of them, or so many that
 	//! it is divided into parts. The bytes are read again by Run().
 	bool Add(const WkbSlice *geometries, size_t count);
-	//! Adds a pair. False, and nothing is added, if one of the two is not a POLYGON or MULTIPOLYGON, is EMPTY or not usable. The bytes
-	//! are read again by Run(). Throws GeometryError for malformed WKB.
-	bool AddPair(WkbSlice left, WkbSlice right);
+	//! Adds the pairs pair(0) .. pair(count - 1); any thread may call it. Those of which one is null, not a POLYGON or MULTIPOLYGON, EMPTY,
+	//! malformed or not usable are left to the caller. The bytes are read again by Run().
+	void AddPairs(size_t count, const std::function<Pair(size_t)> &pair, Parallel &parallel);
 	//! Those that were added
 	size_t Groups() const {
 		return groups.size();
@@ -40,31 +45,61 @@ public:
 		return vertex_count;
 	}
 
-	//! The overlay of each group or pair as WKB; empty where it is left to the caller, because the device or a polygon is not up to it.
-	//! Clears the input.
-	std::vector<CountedVector<uint8_t>> Run(OverlayDevice &device, Parallel &parallel);
+	//! The overlay of each group or pair as WKB, one after the other in memory that `allocate` gives for all of them. Returns where each
+	//! begins, and where the last one ends. Nothing where it is left to the caller, because the device or a polygon is not up to it. Clears
+	//! the input.
+	std::vector<size_t> Run(OverlayDevice &device, Parallel &parallel,
+	                        const std::function<uint8_t *(size_t)> &allocate);
 	//! The same as areas; NaN where they are left to the caller
 	std::vector<double> Areas(OverlayDevice &device, Parallel &parallel);
 
 private:
+	//! A group or a pair: its coordinates need no scale
 	struct Group {
+		//! Of a group; the rings of a pair are those of a share
 		std::unique_ptr<OverlayInput> input;
-		uint32_t first_ring;
-		uint32_t first_polygon;
+		const OverlayChain *chains = nullptr;
+		uint32_t rings = 0;
+		uint32_t polygons = 0;
+		size_t vertices = 0;
+		// Those of the groups before
+		uint32_t first_ring = 0;
+		uint32_t first_polygon = 0;
+		size_t first_vertex = 0;
 		bool left = false;
 	};
-	//! Takes the result of a group, with all coordinates times `scale`. Any thread may call it.
-	using Take = std::function<void(size_t group, const OverlayRings &rings, double scale)>;
+	//! The rings of pairs that follow each other, read by one thread
+	struct Share {
+		CountedVector<OverlayChain> chains;
+		//! Points of those that were clipped
+		PagesVector<vibe::Vec2> near;
+	};
+	//! What a device made, sorted by group
+	struct Results {
+		UnitedNet united;
+		std::vector<size_t> ring_start;
+		std::vector<size_t> edge_start;
+		//! The groups are divided into so many steps, each of which one thread does
+		size_t steps = 0;
+	};
+	// Take the result of a group. Any thread may call them, the groups of a step one after the other.
+	using TakeShells = std::function<void(size_t step, size_t group, const OverlayShells &shells)>;
+	using TakeRings = std::function<void(size_t step, size_t group, const OverlayRings &rings)>;
 
-	void Push(std::unique_ptr<OverlayInput> input);
+	void AddShare(size_t begin, size_t end, const std::function<Pair(size_t)> &pair, Share &share);
+	bool ReadPair(const Pair &pair, OverlayInput &input, Share &share) const;
 	void LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &parallel);
-	void Make(OverlayDevice &device, Parallel &parallel, const Take &take);
-	void Build(const UnitedNet &united, Parallel &parallel, const Take &take) const;
+	void Make(OverlayDevice &device, Parallel &parallel, Results &results);
+	bool AreShells(const Results &results, size_t group) const;
+	OverlayShells ShellsOf(const Results &results, size_t group) const;
+	//! Those that are not left to the caller
+	void Visit(const Results &results, Parallel &parallel, const TakeShells &take_shells,
+	           const TakeRings &take_rings) const;
+	void Clear();
 
 	vibe::NetRule rule;
 	std::vector<Group> groups;
-	size_t ring_count = 0;
-	size_t polygon_count = 0;
+	std::vector<Share> shares;
 	size_t vertex_count = 0;
 };
 

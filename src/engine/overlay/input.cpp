@@ -34,6 +34,11 @@ bool IsTiny(const Vec2 &p) {
 	return IsTiny(p.x) | IsTiny(p.y);
 }
 
+//! In the order of absolute values, but 0 is above all
+uint64_t Magnitude(double value) {
+	return (vibe::Bits(value) << 1) - 1;
+}
+
 void Extend(vibe::Box &box, const Vec2 &p) {
 	box.min_x = std::min(box.min_x, p.x);
 	box.min_y = std::min(box.min_y, p.y);
@@ -281,17 +286,18 @@ struct PolygonReader {
 			return;
 		}
 		double sum = 0;
-		bool is_tiny = false;
+		uint64_t least = UINT64_MAX;
 		auto box = vibe::Box::Empty();
 		for (uint32_t i = 0; i < count; i++) {
 			const auto p = LoadVertex(coords + i * stride);
 			// 0, unless a coordinate is infinite or NaN
 			sum += p.x * 0.0 + p.y * 0.0;
-			is_tiny |= IsTiny(p);
+			least = std::min(least, std::min(Magnitude(p.x), Magnitude(p.y)));
 			Extend(box, p);
 		}
 		// Coordinates that have to be rounded are not read where they are
-		usable = usable && sum == 0 && !is_tiny && LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
+		usable = usable && sum == 0 && least >= Magnitude(TINY) &&
+		         LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
 		*chain++ = OverlayChain {nullptr, count - 1,       polygon, is_shell ? Kind::SHELL : Kind::HOLE,
 		                         side,    uint8_t(stride), coords,  box};
 	}
@@ -352,6 +358,25 @@ bool OverlayInput::AddPolygons(Side side, const WkbSlice *geometries, size_t cou
 	}
 	polygons += uint32_t(all.polygons);
 	added[side] = all.members;
+	dimension[side] = vibe::FAMILY_POLYGON;
+	return true;
+}
+
+bool OverlayInput::AddPolygons(Side side, WkbSlice geometry) {
+	PolygonCounts counts;
+	if (!counts.Visit(geometry)) {
+		return false;
+	}
+	const auto first_chain = chains.size();
+	chains.resize(first_chain + counts.rings);
+	PolygonReader reader {side, chains.data() + first_chain, polygons - 1};
+	VisitWkb(geometry.data, geometry.size, reader);
+	if (!reader.usable) {
+		Clear();
+		return false;
+	}
+	polygons += uint32_t(counts.polygons);
+	added[side] = counts.members;
 	dimension[side] = vibe::FAMILY_POLYGON;
 	return true;
 }
@@ -470,7 +495,7 @@ void OverlayInput::SortPoints() {
 	PolledSort(line_ends.begin(), line_ends.end(), vibe::LexicographicLess);
 }
 
-void OverlayInput::Clip(OverlayOp op) {
+void OverlayInput::Clip(OverlayOp op, PagesVector<Vec2> &near) {
 	size_t kept = 0;
 	vertex_count = 0;
 	for (auto chain : chains) {
@@ -479,13 +504,14 @@ void OverlayInput::Clip(OverlayOp op) {
 			if (!box.Intersects(chain.box)) {
 				continue;
 			}
-			CountedVector<Vec2> ring(chain.count), near(chain.count);
-			ReadPoints(chain, ring.data());
-			chain.points = ring.data();
-			near.resize(chain.Clip(box, near.data()));
-			mended.push_back(std::move(near));
-			chain.points = mended.back().data();
-			chain.count = uint32_t(mended.back().size());
+			whole.resize(chain.count);
+			ReadPoints(chain, whole.data());
+			chain.points = whole.data();
+			const auto start = near.size();
+			near.resize(start + chain.count);
+			chain.count = uint32_t(chain.Clip(box, near.data() + start));
+			chain.points = near.data() + start;
+			near.resize(start + chain.count);
 		}
 		vertex_count += chain.count;
 		chains[kept++] = chain;

@@ -20,6 +20,23 @@ inline vibe::Vec2 LoadVertex(const uint8_t *at) {
 	return vibe::Vec2 {vibe::LoadDouble(at) + 0.0, vibe::LoadDouble(at + sizeof(double)) + 0.0};
 }
 
+//! Calls visit(point) for the points of a chain as they came
+template <class VISIT>
+void VisitVertices(const OverlayChain &chain, VISIT &&visit) {
+	const size_t count = chain.count;
+	if (const auto *at = chain.points) {
+		for (size_t i = 0; i < count; i++) {
+			visit(at[i]);
+		}
+		return;
+	}
+	const auto *at = chain.wkb;
+	const size_t stride = chain.stride;
+	for (size_t i = 0; i < count; i++, at += stride) {
+		visit(LoadVertex(at));
+	}
+}
+
 class OverlayInput {
 public:
 	typedef Overlay::Side Side;
@@ -28,6 +45,8 @@ public:
 	void Add(Side side, const GeometryBatch &batch, size_t row);
 	void AddWkb(Side side, const uint8_t *wkb, size_t size);
 	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel);
+	//! The same for one geometry, which may be small
+	bool AddPolygons(Side side, WkbSlice geometry);
 	void AddRing(Side side, const vibe::Vec2 *points, size_t count);
 	void AddLine(Side side, const vibe::Vec2 *points, size_t count);
 	void AddPoint(Side side, const vibe::Vec2 &point);
@@ -49,18 +68,10 @@ public:
 	//! Calls visit(point) for the points of a chain, whether they were read or are still WKB
 	template <class VISIT>
 	void VisitPoints(const OverlayChain &chain, VISIT &&visit) const {
-		const size_t count = chain.count;
-		if (const auto *at = chain.points) {
-			for (size_t i = 0; i < count; i++) {
-				visit(at[i]);
-			}
-			return;
-		}
-		const auto *at = chain.wkb;
-		const size_t stride = chain.stride;
-		for (size_t i = 0; i < count; i++, at += stride) {
-			const auto p = LoadVertex(at);
-			visit(grid == 0 ? p : Scaled(p));
+		if (chain.points || grid == 0) {
+			VisitVertices(chain, visit);
+		} else {
+			VisitVertices(chain, [&](const vibe::Vec2 &p) { visit(Scaled(p)); });
 		}
 	}
 	void ReadPoints(const OverlayChain &chain, vibe::Vec2 *out) const {
@@ -70,8 +81,9 @@ public:
 	void ReadAll(Parallel &parallel);
 	//! Adds a polygon, or a hole of the last one, after Prepare()
 	void AddMended(CountedVector<vibe::Vec2> ring, bool shell, Side side);
-	//! Rings without what cannot matter for this operation, after Prepare(): the edges are those that OverlayArrangement makes of them
-	void Clip(OverlayOp op);
+	//! Rings without what cannot matter for this operation, after Prepare(): the edges are those that OverlayArrangement makes of them.
+	//! Appends their points to `near`, which has room for all and does not move.
+	void Clip(OverlayOp op, PagesVector<vibe::Vec2> &near);
 	//! Frees chains and vertices, once nothing reads them any more
 	void ReleaseChains();
 
@@ -119,8 +131,10 @@ private:
 
 	PagesVector<vibe::Vec2> vertices;
 	CountedVector<Member> members;
-	//! Points of the rings of AddMended() and Clip()
+	//! Points of the rings of AddMended()
 	CountedVector<CountedVector<vibe::Vec2>> mended;
+	//! Of a ring that is clipped
+	CountedVector<vibe::Vec2> whole;
 	//! Highest dimension that was added; -1: nothing was added
 	int dimension[2] = {-1, -1};
 	//! Geometries that were added, and those of them that are neither POLYGON nor MULTIPOLYGON

@@ -1,5 +1,6 @@
 #include "engine/overlay/rings.hpp"
 
+#include "vibe/measure.h"
 #include "vibe/wkb.h"
 
 #include <cmath>
@@ -522,6 +523,71 @@ void OverlayRings::WriteWkb(double scale, uint8_t *out, Parallel &parallel) cons
 			write(i);
 		}
 	});
+}
+
+//===----------------------------------------------------------------------===//
+// Shells only
+//===----------------------------------------------------------------------===//
+bool OverlayShells::Are(const vibe::UnitedRing *rings, size_t count) {
+	return std::all_of(rings, rings + count, [](const vibe::UnitedRing &ring) { return ring.shell != 0; });
+}
+
+size_t OverlayShells::WkbSize() const {
+	size_t size = count == 1 ? 0 : WKB_HEADER + WKB_COUNT;
+	for (size_t i = 0; i < count; i++) {
+		size += WKB_HEADER + 2 * WKB_COUNT + (size_t(rings[i].count) + 1) * sizeof(Vec2);
+	}
+	return size;
+}
+
+void OverlayShells::WriteWkb(uint8_t *out) const {
+	if (count == 0) {
+		PutHeader(out, GeometryType::POLYGON, 0);
+		return;
+	}
+	if (count > 1) {
+		out = PutHeader(out, GeometryType::MULTIPOLYGON, uint32_t(count));
+	}
+	const auto put = [&](const Vec2 *from, size_t some) {
+		std::memcpy(out, from, some * sizeof(Vec2));
+		out += some * sizeof(Vec2);
+	};
+	for (size_t i = 0; i < count; i++) {
+		const auto &ring = rings[i];
+		const auto *start = vertices + ring.start, *first = start + ring.first;
+		out = PutHeader(out, GeometryType::POLYGON, 1);
+		const uint32_t closed = ring.count + 1;
+		std::memcpy(out, &closed, sizeof(closed));
+		out += sizeof(closed);
+		put(first, ring.count - ring.first);
+		put(start, ring.first);
+		put(first, 1);
+	}
+}
+
+double OverlayShells::Area() const {
+	//! From its first vertex on
+	struct Closed {
+		const Vec2 *at;
+		uint64_t count;
+		uint64_t first;
+
+		const Vec2 &operator[](uint64_t i) const {
+			return at[first + i < count ? first + i : first + i - count];
+		}
+		double X(uint64_t i) const {
+			return (*this)[i].x;
+		}
+		double Y(uint64_t i) const {
+			return (*this)[i].y;
+		}
+	};
+	auto sink = vibe::AreaSink::Empty();
+	for (size_t i = 0; i < count; i++) {
+		sink.Part(vibe::FAMILY_POLYGON);
+		sink.Ring(Closed {vertices + rings[i].start, rings[i].count, rings[i].first}, rings[i].count + 1);
+	}
+	return sink.Finish();
 }
 
 } // namespace vibespatial

@@ -83,4 +83,24 @@ private:
 	CountedVector<uint32_t> walked;
 };
 
+//! Rings of a device none of which is a hole, as the polygons that OverlayRings makes of them. EMPTY without rings.
+class OverlayShells {
+public:
+	//! `vertices`: those of all rings of the device
+	OverlayShells(const vibe::UnitedRing *rings, size_t count, const vibe::Vec2 *vertices)
+	    : rings(rings), count(count), vertices(vertices) {
+	}
+
+	static bool Are(const vibe::UnitedRing *rings, size_t count);
+	size_t WkbSize() const;
+	void WriteWkb(uint8_t *out) const;
+	//! The area of that WKB, to the bit
+	double Area() const;
+
+private:
+	const vibe::UnitedRing *rings;
+	size_t count;
+	const vibe::Vec2 *vertices;
+};
+
 } // namespace vibespatial

@@ -1,7 +1,5 @@
 #include "engine/scalar/overlay_batch.hpp"
 
-#include "geometry/error.hpp"
-
 namespace vibespatial {
 
 namespace {
@@ -24,82 +22,6 @@ public:
 private:
 	const BeginUnion &begin;
 	GpuTimes &times;
-};
-
-//! Some rows of a batch that follow each other, done by one thread
-class OverlayPiece {
-public:
-	OverlayPiece(const ScalarTask &task, const ScalarInput &input, size_t first, size_t end)
-	    : first(first), end(end), task(task), input(input) {
-	}
-
-	//! The result of each row is PAIR_OPEN where the device has none
-	void Run(const BeginUnion &begin, uint8_t *results, double *numbers) {
-		GroupedOverlay pairs(task.overlay);
-		std::vector<size_t> rows;
-		Poll poll;
-		for (size_t i = first; i < end; i++) {
-			const auto left = Slice(*input.left, input.left_is_constant ? 0 : input.first + i);
-			const auto right = Slice(*input.right, input.right_is_constant ? 0 : input.first + i);
-			poll(left.size + right.size);
-			if (Add(pairs, left, right)) {
-				rows.push_back(i);
-			}
-		}
-		if (rows.empty()) {
-			return;
-		}
-		OnDevice device(begin, times);
-		Serial serial;
-		if (task.GivesNumbers()) {
-			const auto areas = pairs.Areas(device, serial);
-			for (size_t i = 0; i < rows.size(); i++) {
-				if (areas[i] == areas[i]) {
-					numbers[rows[i]] = areas[i];
-					results[rows[i]] = vibe::PAIR_TRUE;
-				}
-			}
-			return;
-		}
-		auto made = pairs.Run(device, serial);
-		for (size_t i = 0; i < rows.size(); i++) {
-			results[rows[i]] = made[i].empty() ? vibe::PAIR_OPEN : vibe::PAIR_TRUE;
-			begins.resize(rows[i] - first + 1, wkb.size());
-			wkb.insert(wkb.end(), made[i].begin(), made[i].end());
-		}
-	}
-	//! Adds the geometries of the rows to those of the rows before
-	void MoveTo(std::vector<uint8_t> &all, std::vector<int64_t> &all_begins) {
-		begins.resize(end - first, wkb.size());
-		for (size_t i = 1; i < begins.size(); i++) {
-			all_begins.push_back(int64_t(all.size() + begins[i]));
-		}
-		all.insert(all.end(), wkb.begin(), wkb.end());
-		all_begins.push_back(int64_t(all.size()));
-		std::vector<uint8_t>().swap(wkb);
-	}
-
-	const size_t first;
-	const size_t end;
-	GpuTimes times;
-
-private:
-	static WkbSlice Slice(const ScalarSide &side, size_t row) {
-		return WkbSlice {side.Shapes().Wkb(row), side.Shapes().Rows()[row].size};
-	}
-	static bool Add(GroupedOverlay &pairs, WkbSlice left, WkbSlice right) {
-		try {
-			return left.data && right.data && pairs.AddPair(left, right);
-		} catch (const GeometryError &) {
-			return false; // the CPU reports it
-		}
-	}
-
-	const ScalarTask &task;
-	const ScalarInput &input;
-	//! The geometries, and where each row's begins
-	std::vector<uint8_t> wkb;
-	std::vector<size_t> begins;
 };
 
 class OverlayBatch : public GpuScalarBatch {
@@ -126,14 +48,12 @@ public:
 		numbers.assign(task.GivesNumbers() ? input.count : 0, 0);
 		wkb.clear();
 		wkb_begin.assign(1, 0);
-		auto pieces = Cut();
 		threads([&](Parallel &parallel) {
-			parallel.For(pieces.size(), [&](size_t i) { pieces[i].Run(begin, results.data(), numbers.data()); });
+			for (size_t first = 0, end = 0; first < input.count; first = end) {
+				end = EndOfNet(first);
+				RunNet(first, end, parallel);
+			}
 		});
-		for (auto &piece : pieces) {
-			piece.MoveTo(wkb, wkb_begin);
-			result.times.Add(piece.times);
-		}
 		result.results = results.data();
 		result.numbers = numbers.data();
 		result.wkb = wkb.data();
@@ -142,20 +62,56 @@ public:
 	}
 
 private:
-	//! About as many vertices in each
-	std::vector<OverlayPiece> Cut() const {
-		std::vector<OverlayPiece> pieces;
-		size_t bytes = 0, first = 0;
-		for (size_t i = 0; i < input.count; i++) {
-			bytes += input.left->Shapes().Rows()[input.left_is_constant ? 0 : input.first + i].size;
-			bytes += input.right->Shapes().Rows()[input.right_is_constant ? 0 : input.first + i].size;
-			if (bytes / sizeof(vibe::Vec2) >= enough || i + 1 == input.count) {
-				pieces.emplace_back(task, input, first, i + 1);
-				first = i + 1;
-				bytes = 0;
-			}
+	size_t LeftRow(size_t i) const {
+		return input.left_is_constant ? 0 : input.first + i;
+	}
+	size_t RightRow(size_t i) const {
+		return input.right_is_constant ? 0 : input.first + i;
+	}
+	//! Most batches are one net
+	size_t EndOfNet(size_t first) const {
+		const auto &left = input.left->Shapes().Rows(), &right = input.right->Shapes().Rows();
+		size_t bytes = 0, end = first;
+		while (end < input.count && bytes / sizeof(vibe::Vec2) < enough) {
+			bytes += left[LeftRow(end)].size + right[RightRow(end)].size;
+			end++;
 		}
-		return pieces;
+		return end;
+	}
+	static WkbSlice Slice(const ScalarSide &side, size_t row) {
+		return WkbSlice {side.Shapes().Wkb(row), side.Shapes().Rows()[row].size};
+	}
+	//! The result of each row is PAIR_OPEN where the device has none
+	void RunNet(size_t first, size_t end, Parallel &parallel) {
+		GroupedOverlay pairs(task.overlay);
+		pairs.AddPairs(
+		    end - first,
+		    [&](size_t i) {
+			    return GroupedOverlay::Pair(Slice(*input.left, LeftRow(first + i)),
+			                                Slice(*input.right, RightRow(first + i)));
+		    },
+		    parallel);
+		OnDevice device(begin, result.times);
+		if (task.GivesNumbers()) {
+			const auto areas = pairs.Areas(device, parallel);
+			for (auto i = first; i < end; i++) {
+				if (areas[i - first] == areas[i - first]) {
+					numbers[i] = areas[i - first];
+					results[i] = vibe::PAIR_TRUE;
+				}
+			}
+			return;
+		}
+		const auto before = wkb.size();
+		const auto begins = pairs.Run(device, parallel, [&](size_t bytes) {
+			wkb.resize(before + bytes);
+			return wkb.data() + before;
+		});
+		for (auto i = first; i < end; i++) {
+			const auto to = begins[i - first + 1];
+			results[i] = to > begins[i - first] ? vibe::PAIR_TRUE : vibe::PAIR_OPEN;
+			wkb_begin.push_back(int64_t(before + to));
+		}
 	}
 
 	const ScalarTask task;
@@ -166,7 +122,7 @@ private:
 	ScalarResult result;
 	std::vector<uint8_t> results;
 	std::vector<double> numbers;
-	std::vector<uint8_t> wkb;
+	UninitializedVector<uint8_t> wkb;
 	std::vector<int64_t> wkb_begin;
 };
 

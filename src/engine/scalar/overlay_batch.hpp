@@ -21,9 +21,8 @@ using BeginUnion = std::function<std::unique_ptr<GpuUnion>(const OverlayNet &net
 //! Calls a function with the threads that are free
 using WithThreads = std::function<void(const std::function<void(Parallel &)> &)>;
 
-//! `enough`: vertices from which on pairs are sent without waiting for more. The threads share a batch: of the time for small polygons, most
-//! is for reading them and for making polygons of the rings that come back. Estimate.
+//! The threads share a batch. `enough`: vertices from which on a net is sent without waiting for more pairs.
 std::unique_ptr<GpuScalarBatch> MakeOverlayBatch(const ScalarTask &task, BeginUnion begin, WithThreads threads,
-                                                 size_t enough = size_t(1) << 18);
+                                                 size_t enough = GroupedOverlay::ENOUGH);
 
 } // namespace vibespatial

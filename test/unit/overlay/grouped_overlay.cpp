@@ -197,10 +197,6 @@ TEST_CASE("many pairs at once: what is left to the CPU", "[overlay]") {
 }
 
 TEST_CASE("many pairs at once: what is not for it", "[overlay]") {
-	GroupedOverlay grouped(NetRule {NetRule::UNION, 0});
-	const auto add = [&](const std::string &left, const std::string &right) {
-		return grouped.AddPair(SliceOf(left), SliceOf(right));
-	};
 	const auto square = Polygon({Box(0, 0, 1, 1)});
 	GeometryBatch batch;
 	batch.BeginRow(GeometryType::POINT, 0);
@@ -210,16 +206,44 @@ TEST_CASE("many pairs at once: what is not for it", "[overlay]") {
 	batch.AddVertex(1, 2, 0, 0);
 	batch.EndRow();
 	const auto point = WriteWkb(batch, 0), empty = MultiPolygon({});
-	CHECK(!add(square, point));
-	CHECK(!add(point, square));
-	CHECK(!add(square, empty));
-	CHECK(!add(empty, square));
-	CHECK(!add(square, Polygon({{{0, 0}, {1, std::nan("")}, {1, 1}}})));
-	// Coordinates that only multiples of the least number tell apart
-	CHECK(!add(Polygon({{{0, 0}, {1e-300, 0}, {0, 1e-300}}}), Polygon({{{0, 0}, {1e-300, 0}, {0, 2e-300}}})));
-	CHECK_THROWS_AS(add(square, square.substr(0, 20)), GeometryError);
-	CHECK(grouped.Groups() == 0);
-	CHECK(add(square, square));
-	CHECK(grouped.Groups() == 1);
-	CHECK(grouped.Vertices() == 8);
+	const std::vector<Pair> pairs {
+	    {square, point},
+	    {point, square},
+	    {square, empty},
+	    {empty, square},
+	    {square, Polygon({{{0, 0}, {1, std::nan("")}, {1, 1}}})},
+	    {square, square},
+	    {square, Polygon({{{0, 0}, {1, 1}}})},
+	    // Coordinates that only multiples of the least number tell apart
+	    {Polygon({{{0, 0}, {1e-300, 0}, {0, 1e-300}}}), Polygon({{{0, 0}, {1e-300, 0}, {0, 2e-300}}})},
+	    {square, square.substr(0, 20)},
+	    {square.substr(0, 20), square},
+	    {square, square}};
+	for (auto kind : {NetRule::INTERSECTION, NetRule::UNION}) {
+		GroupedOverlay grouped(NetRule {kind, 0});
+		ThreeThreads threads;
+		grouped.AddPairs(
+		    pairs.size() + 2,
+		    [&](size_t i) {
+			    const auto slice = SliceOf(square);
+			    const WkbSlice null {nullptr, 0};
+			    return i < pairs.size() ? GroupedOverlay::Pair(SliceOf(pairs[i].first), SliceOf(pairs[i].second))
+			                            : GroupedOverlay::Pair(i % 2 ? slice : null, i % 2 ? null : slice);
+		    },
+		    threads);
+		CHECK(grouped.Groups() == pairs.size() + 2);
+		CHECK(grouped.Vertices() == 16);
+		HostDevice device;
+		std::vector<uint8_t> wkb;
+		const auto begins = grouped.Run(device, threads, Into(wkb));
+		std::vector<size_t> made;
+		for (size_t i = 0; i + 1 < begins.size(); i++) {
+			if (begins[i + 1] > begins[i]) {
+				made.push_back(i);
+				CHECK(std::string(wkb.begin() + std::ptrdiff_t(begins[i]),
+				                  wkb.begin() + std::ptrdiff_t(begins[i + 1])) == square);
+			}
+		}
+		CHECK(made == std::vector<size_t> {5, 10});
+	}
 }

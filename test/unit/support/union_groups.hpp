@@ -50,6 +50,13 @@ inline std::string OnCpu(const Members &members) {
 	return WriteWkb(batch, 0);
 }
 
+inline std::function<uint8_t *(size_t)> Into(std::vector<uint8_t> &wkb) {
+	return [&wkb](size_t bytes) {
+		wkb.resize(bytes);
+		return wkb.data();
+	};
+}
+
 //! How many groups were left to the CPU
 inline size_t RequireSame(const std::vector<Members> &groups, OverlayDevice &device) {
 	GroupedOverlay grouped;
@@ -59,17 +66,19 @@ inline size_t RequireSame(const std::vector<Members> &groups, OverlayDevice &dev
 	}
 	REQUIRE(grouped.Groups() == groups.size());
 	ThreeThreads threads;
-	const auto united = grouped.Run(device, threads);
-	REQUIRE(united.size() == groups.size());
+	std::vector<uint8_t> wkb;
+	const auto begins = grouped.Run(device, threads, Into(wkb));
+	REQUIRE(begins.size() == groups.size() + 1);
+	REQUIRE(begins.back() == wkb.size());
 	CHECK(grouped.Groups() == 0);
 	CHECK(grouped.Vertices() == 0);
 	size_t left = 0;
 	for (size_t i = 0; i < groups.size(); i++) {
-		if (united[i].empty()) {
+		if (begins[i] == begins[i + 1]) {
 			left++;
 			continue;
 		}
-		const std::string found(united[i].begin(), united[i].end());
+		const std::string found(wkb.begin() + std::ptrdiff_t(begins[i]), wkb.begin() + std::ptrdiff_t(begins[i + 1]));
 		REQUIRE(found == OnCpu(groups[i]));
 	}
 	return left;

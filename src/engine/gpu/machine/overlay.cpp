@@ -50,9 +50,9 @@ double ScaleOf(double steps, double length) {
 	return scale < vibe::Infinity() ? scale : 0;
 }
 
-NetPart PartOf(const Extent &extent, uint32_t first_strip) {
+//! Its strips are numbered from 0 on
+NetPart PartOf(const Extent &extent) {
 	NetPart part {};
-	part.first_strip = first_strip;
 	part.strips = 1;
 	if (extent.count == 0) {
 		return part;
@@ -84,31 +84,47 @@ public:
 		}
 		pieces.push_back(net.ring_count);
 		const size_t shares = std::min(pieces.size() - 1, parallel.Threads() * 2);
-		// Parts of a share's rings lie anywhere: each share has all of them, one after the other
-		std::vector<std::vector<Extent>> extents(shares);
+		std::vector<Extents> extents(shares);
 		parallel.For(shares, [&](size_t share) {
-			extents[share].resize(net.parts);
-			const auto end = (pieces.size() - 1) * (share + 1) / shares;
-			for (auto piece = (pieces.size() - 1) * share / shares; piece < end; piece++) {
+			const auto first = (pieces.size() - 1) * share / shares, end = (pieces.size() - 1) * (share + 1) / shares;
+			extents[share] = NewExtents(pieces[first], pieces[end]);
+			for (auto piece = first; piece < end; piece++) {
 				Write(pieces[piece], pieces[piece + 1], extents[share]);
 			}
 		});
-		for (size_t share = 1; share < shares; share++) {
-			for (size_t part = 0; part < net.parts; part++) {
-				extents[0][part].Add(extents[share][part]);
+		std::vector<Extent> all(net.parts);
+		for (auto &some : extents) {
+			for (size_t i = 0; i < some.parts.size(); i++) {
+				all[some.first + i].Add(some.parts[i]);
 			}
 		}
-		return std::move(extents[0]);
+		return all;
 	}
 
 private:
+	//! Of parts that follow each other
+	struct Extents {
+		size_t first = 0;
+		std::vector<Extent> parts;
+	};
+
+	//! For the parts of some rings: a few where rings are sorted by part, all where they lie anywhere
+	Extents NewExtents(size_t begin, size_t end) const {
+		size_t first = net.parts, last = 0;
+		for (auto ring = begin; ring < end; ring++) {
+			first = std::min<size_t>(first, net.rings[ring].part);
+			last = std::max<size_t>(last, net.rings[ring].part);
+		}
+		return Extents {first, std::vector<Extent>(begin < end ? last - first + 1 : 0)};
+	}
+
 	static constexpr size_t MOST = GpuOverlay::WRITTEN_AT_ONCE / sizeof(Vec2);
 	static_assert(GpuOverlay::WRITTEN_AT_ONCE <= Machine::MOST_WRITTEN, "one Write() sends them");
 
 	size_t Start(size_t ring) const {
 		return ring == net.ring_count ? net.vertex_count : net.rings[ring].start;
 	}
-	void Write(size_t begin, size_t end, std::vector<Extent> &extents) {
+	void Write(size_t begin, size_t end, Extents &extents) {
 		machine.Use();
 		const auto first = Start(begin), count = Start(end) - first;
 		if (count <= MOST) {
@@ -126,9 +142,9 @@ private:
 			machine.Write(to + first + at, bytes, [&](void *out) { std::memcpy(out, large.data() + at, bytes); });
 		}
 	}
-	void Read(size_t ring, Vec2 *out, std::vector<Extent> &extents) {
+	void Read(size_t ring, Vec2 *out, Extents &extents) {
 		net.rings[ring].weight = net.read(ring, out);
-		auto &extent = extents[net.rings[ring].part];
+		auto &extent = extents.parts[net.rings[ring].part - extents.first];
 		const auto count = Start(ring + 1) - Start(ring);
 		for (size_t i = 0; i < count; i++) {
 			extent.Add(out[i], out[i + 1 == count ? 0 : i + 1]);
@@ -262,11 +278,12 @@ void GpuOverlay::Finish(OverlayNet::Edges &&others, bool whole, UnitedNet &unite
 //! Parts whose edges meet in twos become rings. The others, and all where the device is at a loss, stay edges.
 void GpuOverlay::FinishParts(UnitedNet &united) {
 	const auto begin = Clock::now();
-	const auto all = boundary;
+	auto all = boundary;
 	Array<NetEdge> marked_edges;
 	std::vector<uint8_t> marked(parts.count, 1);
 	failed = machine.NewZeros<u8>(parts.count);
 	if (SortBoundary()) {
+		all = boundary;
 		const auto count = static_cast<u32>(boundary.count);
 		links = Link(boundary);
 		std::fill(marked.begin(), marked.end(), 0);
@@ -320,13 +337,17 @@ void GpuOverlay::Upload() {
 		throw GpuMemoryError("more edges than 28 bits can number");
 	}
 	auto ring_vertices = machine.New<Vec2>(count);
-	std::vector<NetPart> layout;
+	const auto extents = RingWriter(net, machine, ring_vertices.at).Run(parallel);
+	std::vector<NetPart> layout(extents.size());
+	InShares(parallel, layout.size(), [&](size_t begin, size_t end) {
+		std::transform(extents.begin() + begin, extents.begin() + end, layout.begin() + begin, PartOf);
+	});
 	uint32_t strips = 0;
-	for (auto &extent : RingWriter(net, machine, ring_vertices.at).Run(parallel)) {
-		layout.push_back(PartOf(extent, strips));
-		strips += layout.back().strips;
-		run += extent.run;
-		sent += extent.count;
+	for (size_t i = 0; i < layout.size(); i++) {
+		layout[i].first_strip = strips;
+		strips += layout[i].strips;
+		run += extents[i].run;
+		sent += extents[i].count;
 	}
 	PutParts(layout);
 	edges = machine.New<NetEdge>(count);
@@ -346,7 +367,7 @@ void GpuOverlay::Join(const OverlayNet::Edges &others) {
 	extent.count = count;
 	// Edges are about as wide as they came
 	extent.run = sent > 0 ? run * (static_cast<double>(count) / static_cast<double>(sent)) : 0;
-	PutParts({PartOf(extent, 0)});
+	PutParts({PartOf(extent)});
 	auto all = machine.New<NetEdge>(count);
 	if (!others.empty()) {
 		machine.Put(all.at + boundary.count, others.data(), others.size() * sizeof(NetEdge), parallel);
