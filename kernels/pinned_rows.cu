@@ -9,7 +9,7 @@
 #include "vibe/shape.h"
 #include "vibe/thread.h"
 
-//! Rows without a point come last
+//! Rows without a point come last: no other has their code, in the 32 bits by which they are sorted
 extern "C" __global__ void point_codes(const vibe::Vec2 *points, vibe::u32 count, vibe::Box extent, vibe::u64 *keys,
                                        vibe::i32 *rows) {
 	const vibe::u64 i = vibe::ThreadIndex();
@@ -18,7 +18,9 @@ extern "C" __global__ void point_codes(const vibe::Vec2 *points, vibe::u32 count
 	}
 	const vibe::Vec2 p = points[i];
 	const auto grid = vibe::CurveGrid<16>::Over(extent);
-	keys[i] = p.x != p.x ? ~(vibe::u64)0 : (vibe::u64)vibe::HilbertCodeOf(grid, vibe::Box {p.x, p.y, p.x, p.y});
+	constexpr vibe::u32 NO_POINT = 0xffffffffu;
+	const vibe::u32 code = p.x != p.x ? NO_POINT : vibe::HilbertCodeOf(grid, vibe::Box {p.x, p.y, p.x, p.y});
+	keys[i] = p.x == p.x && code == NO_POINT ? code - 1 : code;
 	rows[i] = (vibe::i32)i;
 }
 

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
 UNITS = json.loads((KERNELS / "units.json").read_text())
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
-OPERATORS = {"box_index", "spatial_join", "knn", "knn_shapes", "union_agg", "scalar_pairs", "scalar_rows", "pin", "calibration"}
+OPERATORS = {"box_index", "spatial_join", "knn", "knn_shapes", "knn_pinned", "union_agg", "scalar_pairs", "scalar_rows", "pin", "calibration"}
 #: In the place of another, where the device asks for it: no operator needs both
 ALTERNATIVES = {"point_in_polygon_rough"}
 #: Names of units and specs in the engine's code, but for its test of itself

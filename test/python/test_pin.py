@@ -76,8 +76,8 @@ def test_same_rows(process, fake, expected, mode, threads):  # noqa: F811
     load, results = process(*statements, VIBESPATIAL_GPU_FOLDER=str(fake))
     pinned = results[3 + len(TABLES)]
     assert pinned == [["memory.main.points", "g", COLUMNS[1:-1].replace("'", "").split(", ")[1:], 12000, pinned[0][4]]]
-    # 16 bytes of a point, 8 + 1 + 1 + 1 + 2 + 8 + 8 + 8 + 4 + 4 + 8 + 4 of the columns, and one for each of the four with NULLs
-    assert pinned[0][4] == 12000 * (16 + 57 + 4)
+    # 16 bytes of a point, 4 of its place, 8 + 1 + 1 + 1 + 2 + 8 + 8 + 8 + 4 + 4 + 8 + 4 of the columns, and one for each of the four with NULLs
+    assert pinned[0][4] == 12000 * (16 + 57 + 4 + 4)
     results = results[4 + len(TABLES):]
     for number, sql in enumerate(queries()):
         first, second, [event] = results[3 * number:3 * number + 3]
@@ -100,10 +100,10 @@ def test_explain_and_status(process, fake):  # noqa: F811
     words = " ".join(explain[0][1].replace("│", " ").split())
     assert "the points are pinned" in words and "pinned" not in before[0][1] + other[0][1] + after[0][1]
     assert "pinned" in " ".join(analyze[0][1].replace("│", " ").split())
-    assert pins == [["memory.main.points", "g", ["id"], 12000, 12000 * 24, "resident", 1, 0]]
-    assert memory == [[12000 * 24, 1]] and nothing == [[0, 0]]
-    assert unpin == [["memory.main.points", "g", 12000 * 24]] and none == []
-    assert events == [["gpu", 12000, events[0][2]]] and events[0][2] >= 12000 * 24
+    assert pins == [["memory.main.points", "g", ["id"], 12000, 12000 * 28, "resident", 1, 0]]
+    assert memory == [[12000 * 28, 1]] and nothing == [[0, 0]]
+    assert unpin == [["memory.main.points", "g", 12000 * 28]] and none == []
+    assert events == [["gpu", 12000, events[0][2]]] and events[0][2] >= 12000 * 28
 
 
 def test_filters_by_a_constant(process, fake):  # noqa: F811

@@ -131,8 +131,8 @@ def test_nothing_but_results_comes_back(process, fake):  # noqa: F811
     columns = 12000 * (16 + 8)
     # Tiles read their pairs in one copy or two
     assert abs(first[3] - second[3] - columns) < columns / 4 and steps == [["download", columns]]
-    # A pair is two numbers; room for as many as there are rows comes with the first copy
-    assert second[3] < 2 * 8 * max(len(rows), 12000)
+    # A pair is two numbers; room for as many as there are rows, twice, comes with the first copies
+    assert second[3] < 8 * len(rows) + 2 * 8 * 12000
     assert "the points are pinned" in " ".join(explain[0][1].replace("│", " ").split())
     assert pins == [[2, True]]
 
@@ -274,7 +274,7 @@ pin()
 check_rows('before')
 MANY = "SELECT p.id, a.zone FROM points p JOIN areas a ON ST_DWithin(p.g, a.g, 30)"
 # 17 million pairs in the memory of few
-database.execute("SET memory_limit = '120MB'")
+database.execute("SET memory_limit = '150MB'")
 count = database.execute(f"SELECT count(*), sum(id), sum(zone) FROM ({MANY} AND p.id >= 0)").fetchone()
 assert database.execute(EVENT).fetchone()[0] == 'join_pinned'
 database.execute("SET memory_limit = '4GB'")

@@ -9,6 +9,7 @@
 #include "vibe/box_node.h"
 #include "vibe/distance.h"
 #include "vibe/pairs.h"
+#include "vibe/pinned.h"
 
 namespace vibe {
 
@@ -37,6 +38,23 @@ VIBE_HD bool IsNearer(double distance, u32 row, double other_distance, u32 other
 	return distance < other_distance || (distance == other_distance && row < other_row);
 }
 
+//! Which of two rows at the same distance comes first
+struct RowOrder {
+	//! Of pinned rows: the column with their places in the table, by segment. Null: the numbers of the rows tell.
+	const i32 *const *segments;
+	//! The lowest bits of a number are the row in its segment
+	u32 row_bits;
+
+	VIBE_HD bool IsBefore(u32 a, u32 b) const {
+		return segments ? PlaceOf(a) < PlaceOf(b) : a < b;
+	}
+
+private:
+	VIBE_HD i32 PlaceOf(u32 row) const {
+		return segments[row >> row_bits][row & ((1u << row_bits) - 1)];
+	}
+};
+
 //! The first k so far, in memory of the caller: number i is at [i * stride]. Up to MAX_ORDERED of them are in order; more are a heap
 //! with the last of them at the top, until Sort().
 struct NearestList {
@@ -49,6 +67,7 @@ struct NearestList {
 	//! Farther ones are not taken
 	double most;
 	u32 count;
+	RowOrder order {nullptr, 0};
 
 	//! What is farther is not taken any more
 	VIBE_HD double Reach() const {
@@ -57,7 +76,7 @@ struct NearestList {
 	//! Returns whether it was taken
 	VIBE_HD bool Offer(double distance, u32 row) {
 		const u64 last = LastPlace() * stride;
-		if (distance > most || (count == k && !IsNearer(distance, row, distances[last], rows[last]))) {
+		if (distance > most || (count == k && !IsFirst(distance, row, distances[last], rows[last]))) {
 			return false;
 		}
 		if (k > MAX_ORDERED) {
@@ -69,7 +88,7 @@ struct NearestList {
 			return true;
 		}
 		u32 at = count < k ? count++ : k - 1;
-		for (; at > 0 && IsNearer(distance, row, distances[(at - 1) * stride], rows[(at - 1) * stride]); at--) {
+		for (; at > 0 && IsFirst(distance, row, distances[(at - 1) * stride], rows[(at - 1) * stride]); at--) {
 			Move(at - 1, at);
 		}
 		Put(at, distance, row);
@@ -95,6 +114,10 @@ struct NearestList {
 	}
 
 private:
+	//! Does the first come before the second?
+	VIBE_HD bool IsFirst(double distance, u32 row, double other_distance, u32 other_row) const {
+		return distance < other_distance || (distance == other_distance && order.IsBefore(row, other_row));
+	}
 	VIBE_HD u64 LastPlace() const {
 		return k > MAX_ORDERED ? 0 : k - 1;
 	}
@@ -110,7 +133,7 @@ private:
 		u32 at = count++;
 		while (at > 0) {
 			const u32 above = (at - 1) / 2;
-			if (!IsNearer(distances[above * stride], rows[above * stride], distance, row)) {
+			if (!IsFirst(distances[above * stride], rows[above * stride], distance, row)) {
 				break;
 			}
 			Move(above, at);
@@ -123,11 +146,11 @@ private:
 		u32 at = 0;
 		while (2 * at + 1 < size) {
 			u32 below = 2 * at + 1;
-			if (below + 1 < size && IsNearer(distances[below * stride], rows[below * stride],
-			                                 distances[(below + 1) * stride], rows[(below + 1) * stride])) {
+			if (below + 1 < size && IsFirst(distances[below * stride], rows[below * stride],
+			                                distances[(below + 1) * stride], rows[(below + 1) * stride])) {
 				below++;
 			}
-			if (!IsNearer(distance, row, distances[below * stride], rows[below * stride])) {
+			if (!IsFirst(distance, row, distances[below * stride], rows[below * stride])) {
 				break;
 			}
 			Move(below, at);
@@ -254,6 +277,10 @@ struct NearestItems {
 struct PointQuery {
 	Vec2 p;
 
+	//! `reach`: PointReachOf() the bound
+	VIBE_HD bool IsBeyond(const Vec2 &q, double reach) const {
+		return SquareMetric::Length(p.x - q.x, p.y - q.y) > reach;
+	}
 	VIBE_HD double DistanceTo(const Vec2 &q, double) const {
 		return PointDistance(p, q);
 	}
@@ -266,6 +293,9 @@ struct PointQuery {
 struct ShapeQuery {
 	const ShapeView &view;
 
+	VIBE_HD bool IsBeyond(const Vec2 &, double) const {
+		return false;
+	}
 	VIBE_HD double DistanceTo(const Vec2 &q, double bound) const {
 		return PointShapeDistanceWithin(q, view, bound);
 	}
@@ -319,6 +349,62 @@ VIBE_HD u32 FindNearestItems(const NearestItems &items, const NodeLevels &levels
 	VisitNearest<true>(items.tree.nodes, levels, items.tree.items, NodeBox::Of(box), ReachOf(list.Reach()), search);
 	list.Sort();
 	return search.open ? NEAREST_OPEN : list.count;
+}
+
+//! A segment of pinned points along a curve, of which those without a point come last: a packed tree whose items are sixteen points each
+struct PinnedPoints {
+	const float *nodes;
+	const Vec2 *points;
+	u32 count;
+	//! Of its first row among those of all segments
+	u32 first;
+	PinnedFilter filter;
+};
+
+//! What was found so far, and where
+struct PinnedSearch {
+	RowOrder order;
+	u32 count;
+	u32 k;
+	double most;
+	u32 *found;
+	u32 *rows;
+	double *distances;
+};
+
+template <class QUERY>
+struct PinnedLeafSearch {
+	const PinnedPoints &segment;
+	const QUERY &query;
+	NearestList &list;
+
+	VIBE_HD void operator()(u32 leaf, float &reach) {
+		const u32 begin = leaf * NODE_FANOUT;
+		const u32 end = segment.count - begin < NODE_FANOUT ? segment.count : begin + NODE_FANOUT;
+		const double point_reach = PointReachOf(list.Reach());
+		bool taken = false;
+		for (u32 row = begin; row < end; row++) {
+			const Vec2 q = segment.points[row];
+			if (query.IsBeyond(q, point_reach) || !PassesFilter(segment.filter, row)) {
+				continue;
+			}
+			const double distance = query.DistanceTo(q, list.Reach());
+			// NaN: the distance overflows
+			taken = list.Offer(distance == distance ? distance : Infinity(), segment.first + row) || taken;
+		}
+		if (taken) {
+			reach = ReachOf(list.Reach());
+		}
+	}
+};
+
+//! Adds what a segment has to a list, which is brought in order after the last one
+template <class QUERY>
+VIBE_HD void FindNearestPinned(const PinnedPoints &segment, const NodeLevels &levels, const Box &box,
+                               const QUERY &query, NearestList &list) {
+	PinnedLeafSearch<QUERY> search {segment, query, list};
+	const u32 leaves = (segment.count + NODE_FANOUT - 1) / NODE_FANOUT;
+	VisitNearest<true>(segment.nodes, levels, leaves, NodeBox::Of(box), ReachOf(list.Reach()), search);
 }
 
 } // namespace vibe

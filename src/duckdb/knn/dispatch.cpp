@@ -1,5 +1,6 @@
 #include "duckdb/knn/dispatch.hpp"
 
+#include "duckdb/knn/pinned_right.hpp"
 #include "duckdb/support/cpu_work.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/support/task_parallel.hpp"
@@ -17,7 +18,7 @@ using vibespatial::Operation;
 using vibespatial::SideKinds;
 using vibespatial::join_tuning::MIN_FORECAST_ROWS;
 
-static string TooMany() {
+string KnnDispatch::TooMany() {
 	return "the GPU finds at most " + to_string(GpuSearch::MAX_K) + " neighbours";
 }
 
@@ -42,7 +43,7 @@ KnnDispatch::~KnnDispatch() {
 }
 
 static string WhyNotForGpu(const KnnIndex &index, idx_t left_rows, uint64_t k) {
-	return k > GpuSearch::MAX_K     ? TooMany()
+	return k > GpuSearch::MAX_K     ? KnnDispatch::TooMany()
 	       : left_rows == 0         ? "nothing to search for"
 	       : index.ItemCount() == 0 ? "nothing to search among"
 	                                : "";
@@ -99,6 +100,32 @@ void KnnDispatch::Decide(const KnnIndex &index, idx_t left_rows, const std::vect
 	ready = Now();
 }
 
+void KnnDispatch::DecidePinned(const PinnedRight &right, idx_t left_rows, const std::vector<JoinRow> &first_rows) {
+	dispatch.AddWait(WaitForDevice(Operation::KNN_PINNED));
+	left_has_shapes = !std::all_of(first_rows.begin(), first_rows.end(), IsPoint);
+	dispatch.DecideAgain(Operation::KNN_PINNED, right.RowCount(), GetGpuMinRows(context));
+	dispatch.AddRows(left_rows);
+	dispatch.AddNote(right.Note());
+	right.CountHit();
+	ready = Now();
+	if (dispatch.OnGpu() && left_rows == 0) {
+		dispatch.KeepOnCpu("nothing to search for");
+	}
+	if (!dispatch.OnGpu()) {
+		return;
+	}
+	device_k = NumericCast<uint32_t>(MinValue<uint64_t>(k, right.RowCount()));
+	try {
+		WaitForKernels(dispatch, PinnedNeighbourNeeds(left_has_shapes ? SideKinds() : SideKinds::Points()));
+		pinned = right;
+	} catch (const Exception &) {
+		throw; // DuckDB's own: the query was cancelled
+	} catch (const std::exception &error) {
+		Fail(error);
+	}
+	ready = Now();
+}
+
 idx_t KnnDispatch::CountParts(const KnnIndex &index) const {
 	//! The rest is for the tiles of all threads
 	constexpr idx_t SHARE = 2;
@@ -150,7 +177,8 @@ void KnnDispatch::FinishParts() {
 }
 
 std::unique_ptr<GpuSearch> KnnDispatch::NewSearch() {
-	return dispatch.Engine().NewSearch(build, device_k, max_distance);
+	return pinned ? pinned->NewSearch(device_k, max_distance)
+	              : dispatch.Engine().NewSearch(build, device_k, max_distance);
 }
 
 bool KnnDispatch::Try(const std::function<void()> &work) {

@@ -14,6 +14,8 @@
 
 namespace duckdb {
 
+class PinnedRight;
+
 class KnnDispatch : public OperatorDispatch {
 public:
 	//! `kernels`: what the search may need
@@ -25,9 +27,15 @@ public:
 	//! selected; mode gpu waits for the device.
 	void Decide(const vibespatial::KnnIndex &index, idx_t left_rows,
 	            const std::vector<vibespatial::JoinRow> &first_rows, vibespatial::Parallel &parallel);
+	//! The same where the right side is a pinned table, which has to stay until the end
+	void DecidePinned(const PinnedRight &right, idx_t left_rows, const std::vector<vibespatial::JoinRow> &first_rows);
+	//! Says in the log what became of a pinned table
+	void AddNote(const string &note) {
+		dispatch.AddNote(note);
+	}
 	//! Rows go to searches of NewSearch()
 	bool OnGpu() const {
-		return build && dispatch.OnGpu();
+		return (build || pinned) && dispatch.OnGpu();
 	}
 	//! The right side is too large for the device: parts of it go there one after the other. 1 where it is not.
 	idx_t PartCount() const {
@@ -41,7 +49,7 @@ public:
 	void FinishParts();
 	//! Other geometries than points go there, too
 	bool TakesShapes() const {
-		return dispatch.GetOperation() == vibespatial::Operation::KNN_SHAPES;
+		return dispatch.GetOperation() == vibespatial::Operation::KNN_SHAPES || (pinned && left_has_shapes);
 	}
 	//! There are some among the first rows
 	bool LeftHasShapes() const {
@@ -56,6 +64,8 @@ public:
 	void AddTile(TimePoint begin, const vibespatial::GpuTimes &times);
 	void AddCpuRows(idx_t rows);
 
+	//! Why a search for so many neighbours is not for the GPU
+	static string TooMany();
 	//! For EXPLAIN
 	static string DescribePlan(ClientContext &context, idx_t left_rows, uint64_t k);
 	//! For EXPLAIN ANALYZE
@@ -75,6 +85,7 @@ private:
 	bool left_has_shapes = false;
 	vibespatial::Dispatch dispatch;
 	std::shared_ptr<vibespatial::GpuBuild> build;
+	optional_ptr<const PinnedRight> pinned;
 	std::atomic<idx_t> cpu_rows {0};
 	//! When rows could come out
 	TimePoint ready;

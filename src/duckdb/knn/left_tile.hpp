@@ -61,6 +61,10 @@ public:
 	}
 	//! What the device found for a row; false where the CPU has to search
 	bool Neighbours(const LeftChunk &chunk, idx_t row, std::vector<vibespatial::Neighbour> &result) const;
+	//! What Neighbours() reads, by LeftChunk::queries
+	const vibespatial::GpuNeighbours &Found() const {
+		return *found;
+	}
 
 private:
 	//! Both return how many there are to search for

@@ -2,6 +2,7 @@
 
 #include "duckdb/execution/operator/projection/physical_projection.hpp"
 #include "duckdb/knn/dispatch.hpp"
+#include "duckdb/knn/pinned_right.hpp"
 #include "duckdb/operators/collect_rows.hpp"
 #include "duckdb/operators/resolve_columns.hpp"
 #include "duckdb/planner/expression/bound_columnref_expression.hpp"
@@ -127,7 +128,7 @@ void LogicalNeighbours::ResolveColumnBindings(ColumnBindingResolver &resolver, v
 
 PhysicalOperator &LogicalNeighbours::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
 	auto deterministic = GetDeterministic(context);
-	auto collect = [&](idx_t side) -> PhysicalOperator & {
+	auto collect = [&](idx_t side) -> PhysicalCollectRows & {
 		// Before the child is planned, which takes its expressions out of it
 		auto used = ColumnsOf(side);
 		reference<PhysicalOperator> child = planner.CreatePlan(*children[side]);
@@ -151,12 +152,22 @@ PhysicalOperator &LogicalNeighbours::CreatePlan(ClientContext &context, Physical
 			projection.children.push_back(child.get());
 			child = projection;
 		}
-		return planner.Make<PhysicalCollectRows>(context, child.get(), std::move(kept), deterministic);
+		return planner.Make<PhysicalCollectRows>(context, child.get(), std::move(kept), deterministic)
+		    .Cast<PhysicalCollectRows>();
 	};
 	auto &left = collect(0);
 	auto &right = collect(1);
 	auto residual = Residual() ? std::move(expressions[RESIDUAL]) : nullptr;
 	auto engine = KnnDispatch::DescribePlan(context, left.estimated_cardinality, request.k);
+	if (pinned_right) {
+		vector<idx_t> used(right.columns.begin() + 1, right.columns.end()); // the geometry comes first
+		auto plan = make_shared_ptr<PinnedRight::Plan>(PinnedRight::Plan {std::move(*pinned_right), std::move(used),
+		                                                                  right.children[0].get().types, request,
+		                                                                  left.estimated_cardinality});
+		const auto table = PinnedRight::Describe(context, *plan);
+		engine = table.empty() ? engine : "gpu (the points are pinned: " + table + ")";
+		right.find_elsewhere = [plan](ClientContext &client) { return PinnedRight::Find(client, *plan); };
+	}
 	return planner.Make<PhysicalKnn>(*this, request, std::move(engine), left, right, deterministic,
 	                                 std::move(residual));
 }

@@ -5,6 +5,7 @@
 
 #include "duckdb.hpp"
 #include "duckdb/knn/physical.hpp"
+#include "duckdb/pinned/tables.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "duckdb/support/compat.hpp"
 
@@ -25,6 +26,8 @@ public:
 
 	const TableIndex table_index;
 	KnnRequest request;
+	//! What is asked of the right side, where that is a table that may be pinned
+	unique_ptr<PinnedScan> pinned_right;
 
 	unique_ptr<Expression> OwnColumn(idx_t column) const;
 	optional_ptr<Expression> Residual() const;

@@ -6,11 +6,13 @@
 #include "duckdb/operators/counted_memory.hpp"
 #include "duckdb/knn/left_tile.hpp"
 #include "duckdb/knn/parts.hpp"
+#include "duckdb/knn/pinned_right.hpp"
 #include "duckdb/operators/row_geometry.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
 #include "duckdb/parallel/pipeline.hpp"
 #include "engine/join/knn.hpp"
+#include "engine/shape/part_boxes.hpp"
 #include "engine/common/shared_work.hpp"
 
 #include <array>
@@ -173,7 +175,8 @@ private:
 class KnnGlobalSource : public GlobalSourceState {
 public:
 	KnnGlobalSource(ClientContext &context, const PhysicalKnn &op)
-	    : op(op), right(context, op), dispatch(context, op.request.k, op.request.max_distance, op.request.kernels),
+	    : op(op), elsewhere(shared_ptr_cast<RowsElsewhere, PinnedRight>(op.Right().Elsewhere())), right(context, op),
+	      dispatch(context, op.request.k, op.request.max_distance, op.request.kernels),
 	      parts(context, dispatch, op.request.k), build(ThreadCount(context), CancelPoll(context)) {
 		// Many rows at once for a device, but two tiles for each thread, and results that stay small
 		constexpr idx_t LEAST = 2, MOST = 16, MOST_BYTES = idx_t(8) << 20;
@@ -193,12 +196,20 @@ public:
 
 	void Build() {
 		build.Run([&](vibespatial::Parallel &parallel) {
+			unique_ptr<LeftChunk> first;
+			auto first_rows = LeftTile::FirstRows(op.Left().Rows(), first);
+			if (auto pinned = Pinned()) {
+				dispatch.DecidePinned(*pinned, op.Left().Rows().Count(), first_rows);
+				return;
+			}
 			auto begin = OperatorDispatch::Now();
 			right.Build(parallel);
 			dispatch.AddStep("index", "right side", begin, OperatorDispatch::Now());
 			auto &rows = op.Left().Rows();
-			unique_ptr<LeftChunk> first;
-			dispatch.Decide(*right.index, rows.Count(), LeftTile::FirstRows(rows, first), parallel);
+			if (elsewhere) {
+				dispatch.AddNote(elsewhere->Note());
+			}
+			dispatch.Decide(*right.index, rows.Count(), first_rows, parallel);
 			if (dispatch.PartCount() > 1) {
 				passes = dispatch.PartCount() + 1;
 				parts.Search(*right.index, rows, device_chunks, TileBytes(), parallel);
@@ -220,10 +231,17 @@ public:
 	//! What a device is given for so many rows, and what it finds
 	idx_t BytesOnDevice(idx_t rows) const {
 		const auto k = MinValue<idx_t>(op.request.k, vibespatial::GpuSearch::MAX_K);
-		return rows * (sizeof(vibe::Vec2) + sizeof(uint32_t) + k * (sizeof(uint32_t) + sizeof(double)));
+		const auto column_bytes = Pinned() ? elsewhere->ColumnBytes() : 0;
+		return rows * (sizeof(vibe::Vec2) + sizeof(uint32_t) + k * (sizeof(uint32_t) + sizeof(double) + column_bytes));
+	}
+	//! The right side, where it is not collected
+	optional_ptr<PinnedRight> Pinned() const {
+		return elsewhere && elsewhere->HasRows() ? elsewhere.get() : nullptr;
 	}
 
 	const PhysicalKnn &op;
+	//! The right side, or why it is collected although it is pinned; null where it is not pinned
+	const shared_ptr<PinnedRight> elsewhere;
 	KnnRight right;
 	//! After the index, which it may use until the end
 	KnnDispatch dispatch;
@@ -257,20 +275,21 @@ public:
 
 	//! When the index is there
 	void Start(ClientContext &context, KnnGlobalSource &global) {
-		if (search) {
+		if (is_started) {
 			return;
 		}
-		auto &index = *global.right.index;
-		auto bytes = KnnSearch::EstimateMemory(index, op.request.k);
-		if (op.request.empty_is_near || op.request.null_is_last) {
-			bytes += MinValue<idx_t>(op.request.k, index.RowCount()) * sizeof(Neighbour);
-		}
-		if (global.dispatch.OnGpu()) {
-			bytes += global.TileBytes();
-		}
-		memory.Resize(bytes);
-		search = make_uniq<KnnSearch>(index, op.request.k, op.request.max_distance, CancelPoll(context));
+		is_started = true;
+		pinned = global.Pinned();
 		parts = &global.parts;
+		if (pinned) {
+			values = make_uniq<PinnedValues>(*pinned);
+		} else {
+			index = global.right.index.get();
+		}
+		memory.Resize(SearchBytes() + (global.dispatch.OnGpu() ? global.TileBytes() : 0));
+		if (index) {
+			StartSearch(context);
+		}
 	}
 
 	//! The next chunks of the left side. A device works on those after them meanwhile.
@@ -297,7 +316,7 @@ public:
 	}
 
 	//! Neighbours of rows of one chunk, as many as fit into the result
-	void Emit(KnnRight &right, DataChunk &result) {
+	void Emit(ClientContext &context, KnnRight &right, DataChunk &result) {
 		auto left_row = MutableData<int64_t>(result.data[0]);
 		auto right_row = MutableData<int64_t>(result.data[1]);
 		auto distance = MutableData<double>(result.data[2]);
@@ -307,12 +326,15 @@ public:
 		first_row = left.FirstRow();
 		idx_t count = 0;
 		idx_t matched = 0;
+		if (pinned) {
+			values->Clear();
+		}
 		while (count < STANDARD_VECTOR_SIZE && next < left.chunk.size()) {
 			if (!neighbours) {
-				neighbours = &Neighbours(left, next);
+				neighbours = &Neighbours(context, left, next);
 				position = 0;
 				found = neighbours->size();
-				AddOthers(*right.index, left, next);
+				AddOthers(left, next);
 			}
 			if (neighbours->empty() && op.request.outer) {
 				left_row[count] = NumericCast<int64_t>(first_row + next);
@@ -320,6 +342,9 @@ public:
 					FlatVector::SetNull(result.data[own], count, true);
 				}
 				left_rows.set_index(count++, next);
+				if (pinned) {
+					values->AddNone();
+				}
 			}
 			for (; count < STANDARD_VECTOR_SIZE && position < neighbours->size(); count++, position++) {
 				auto &neighbour = (*neighbours)[position];
@@ -331,7 +356,11 @@ public:
 				}
 				rank[count] = NumericCast<int64_t>(position + 1);
 				left_rows.set_index(count, next);
-				if (!columns.empty()) {
+				if (pinned && is_from_tile) {
+					values->AddFound(tiles[current].Found(), left.queries[next], position);
+				} else if (pinned) {
+					values->AddOnHost(host->numbers[neighbour.row]);
+				} else if (!columns.empty()) {
 					location[count] = right.locations[neighbour.row];
 					matched_rows.set_index(matched++, count);
 				}
@@ -345,7 +374,9 @@ public:
 		for (idx_t i = 1; i < left.chunk.ColumnCount(); i++) {
 			result.data[column++].Slice(left.chunk.data[i], left_rows, count);
 		}
-		if (!columns.empty() && count > 0) {
+		if (pinned) {
+			values->Write(context, result, column);
+		} else if (!columns.empty() && count > 0) {
 			gathered.Reset();
 			TupleDataCollection::ResetCachedCastVectors(gather_state, columns);
 			if (matched > 0) {
@@ -421,12 +452,58 @@ private:
 	//! Among the columns that come out
 	static constexpr idx_t RANK = 3;
 
-	const std::vector<Neighbour> &Neighbours(const LeftChunk &left, idx_t row) {
+	//! What the search on the host allocates
+	idx_t SearchBytes() const {
+		if (!index) {
+			return 0;
+		}
+		auto bytes = KnnSearch::EstimateMemory(*index, op.request.k);
+		if (op.request.empty_is_near || op.request.null_is_last) {
+			bytes += MinValue<idx_t>(op.request.k, index->RowCount()) * sizeof(Neighbour);
+		}
+		return bytes;
+	}
+	void StartSearch(ClientContext &context) {
+		search = make_uniq<KnnSearch>(*index, op.request.k, op.request.max_distance, CancelPoll(context));
+	}
+	//! Brings pinned points, which the device does not search among for this row. NULL and EMPTY have no neighbours, unless all rows are
+	//! as near to them.
+	bool BringHost(ClientContext &context, const JoinRow &geometry) {
+		vibespatial::PartBoxes boxes {vibe::Box::Empty(), nullptr};
+		if (geometry.data) {
+			vibespatial::VisitWkb(geometry.data, geometry.size, boxes);
+		}
+		left_is_empty = geometry.data && boxes.finite && boxes.vertices == 0;
+		if (!geometry.data ? !op.request.null_is_last : left_is_empty && !op.request.empty_is_near) {
+			return false;
+		}
+		if (host) {
+			return true;
+		}
+		try {
+			host = pinned->Host(context);
+		} catch (const vibespatial::GpuError &error) {
+			throw IOException(
+			    "the GPU has failed, and lost the pinned rows: %s. Run the query again: it reads the table",
+			    error.what());
+		}
+		index = host->index.get();
+		memory.Resize(memory.Size() + SearchBytes());
+		StartSearch(context);
+		return true;
+	}
+
+	const std::vector<Neighbour> &Neighbours(ClientContext &context, const LeftChunk &left, idx_t row) {
 		left_is_empty = false;
-		if (tiles[current].Neighbours(left, row, unpacked) || parts->Find(left.FirstRow() + row, unpacked)) {
+		is_from_tile = tiles[current].Neighbours(left, row, unpacked);
+		if (is_from_tile || parts->Find(left.FirstRow() + row, unpacked)) {
 			return unpacked;
 		}
 		auto geometry = left.GeometryOf(row);
+		if (pinned && !BringHost(context, geometry)) {
+			unpacked.clear();
+			return unpacked;
+		}
 		cpu_rows += geometry.data ? 1 : 0;
 		auto &result = search->Find(geometry);
 		left_is_empty = search->WasEmpty();
@@ -434,10 +511,13 @@ private:
 	}
 
 	//! Adds the rows that the search does not know of to the neighbours that it found
-	void AddOthers(const KnnIndex &index, const LeftChunk &left, idx_t row) {
+	void AddOthers(const LeftChunk &left, idx_t row) {
 		auto &request = op.request;
-		auto &null_rows = index.NullRows();
-		auto &empty_rows = index.EmptyRows();
+		if (!index || (pinned && is_from_tile)) {
+			return;
+		}
+		auto &null_rows = index->NullRows();
+		auto &empty_rows = index->EmptyRows();
 		bool add_empty = request.empty_is_near && !empty_rows.empty();
 		bool add_null = request.null_is_last && found < request.k && !null_rows.empty();
 		bool is_near_or_null = found == 0 && (request.empty_is_near || request.null_is_last);
@@ -449,7 +529,7 @@ private:
 			completed.push_back(Neighbour {distance, NumericCast<uint32_t>(right_row)});
 		};
 		if (!left.GeometryOf(row).data) {
-			for (idx_t i = 0; request.null_is_last && i < MinValue<idx_t>(request.k, index.RowCount()); i++) {
+			for (idx_t i = 0; request.null_is_last && i < MinValue<idx_t>(request.k, index->RowCount()); i++) {
 				add(0, i);
 			}
 			neighbours = &completed;
@@ -457,7 +537,7 @@ private:
 		}
 		if (request.empty_is_near && found == 0 && left_is_empty) {
 			idx_t next_null = 0;
-			for (idx_t i = 0; completed.size() < request.k && i < index.RowCount(); i++) {
+			for (idx_t i = 0; completed.size() < request.k && i < index->RowCount(); i++) {
 				if (next_null < null_rows.size() && null_rows[next_null] == i) {
 					next_null++;
 				} else {
@@ -481,7 +561,14 @@ private:
 
 	const PhysicalKnn &op;
 	CountedMemory memory;
+	bool is_started = false;
+	//! The right side where it is collected, or brought to the host
+	optional_ptr<const KnnIndex> index;
 	unique_ptr<KnnSearch> search;
+	//! The right side where it is a pinned table
+	optional_ptr<PinnedRight> pinned;
+	optional_ptr<const PinnedRight::HostPoints> host;
+	unique_ptr<PinnedValues> values;
 	const KnnParts *parts = nullptr;
 
 	// Chunks of the left side, and where they are: the tile, its chunk, and the next row
@@ -496,6 +583,8 @@ private:
 	//! So many of them have a distance
 	idx_t found = 0;
 	bool left_is_empty = false;
+	//! The device has found them
+	bool is_from_tile = false;
 	std::vector<Neighbour> completed;
 
 	//! What a device found for a row
@@ -547,9 +636,11 @@ SourceResultType PhysicalKnn::GetDataInternal(ExecutionContext &context, DataChu
 					SourceFinished(context, global);
 					return SourceResultType::FINISHED;
 				}
-				global.right.CountMemory();
+				if (global.right.index) {
+					global.right.CountMemory();
+				}
 			}
-			local.Emit(global.right, chunk);
+			local.Emit(context.client, global.right, chunk);
 			local.FilterOuter(chunk);
 			if (chunk.size() > 0) {
 				return SourceResultType::HAVE_MORE_OUTPUT;
@@ -581,6 +672,11 @@ InsertionOrderPreservingMap<string> PhysicalKnn::Report(GlobalSourceState &gstat
 		result["Index"] = StringUtil::Format("%llu rows%s, %.1f ms, %s", right.index->RowCount(),
 		                                     right.index->AllPoints() ? " of points" : "", right.seconds * 1e3,
 		                                     StringUtil::BytesToHumanReadableString(right.index->MemoryUsage()));
+	}
+	if (global.Pinned()) {
+		result["Index"] = global.Pinned()->Note();
+	}
+	if (right.index || global.Pinned()) {
 		result["Engine"] = global.dispatch.Describe();
 	}
 	return result;

@@ -33,10 +33,12 @@ namespace {
 
 class CollectGlobalSink : public GlobalSinkState {
 public:
-	CollectGlobalSink(ClientContext &context, const vector<LogicalType> &types)
-	    : batches(context, types, ColumnDataAllocatorType::BUFFER_MANAGER_ALLOCATOR),
+	CollectGlobalSink(ClientContext &context, const vector<LogicalType> &types, shared_ptr<RowsElsewhere> elsewhere)
+	    : elsewhere(std::move(elsewhere)), batches(context, types, ColumnDataAllocatorType::BUFFER_MANAGER_ALLOCATOR),
 	      rows(make_uniq<ColumnDataCollection>(BufferManager::GetBufferManager(context), types)) {
 	}
+
+	const shared_ptr<RowsElsewhere> elsewhere;
 
 	mutex lock;
 	BatchedDataCollection batches;
@@ -61,7 +63,7 @@ public:
 } // namespace
 
 unique_ptr<GlobalSinkState> PhysicalCollectRows::GetGlobalSinkState(ClientContext &context) const {
-	return make_uniq<CollectGlobalSink>(context, types);
+	return make_uniq<CollectGlobalSink>(context, types, find_elsewhere ? find_elsewhere(context) : nullptr);
 }
 
 unique_ptr<LocalSinkState> PhysicalCollectRows::GetLocalSinkState(ExecutionContext &context) const {
@@ -69,6 +71,10 @@ unique_ptr<LocalSinkState> PhysicalCollectRows::GetLocalSinkState(ExecutionConte
 }
 
 SinkResultType PhysicalCollectRows::Sink(ExecutionContext &, DataChunk &chunk, OperatorSinkInput &input) const {
+	auto &elsewhere = input.global_state.Cast<CollectGlobalSink>().elsewhere;
+	if (elsewhere && elsewhere->HasRows()) {
+		return SinkResultType::FINISHED;
+	}
 	auto &local = input.local_state.Cast<CollectLocalSink>();
 	for (idx_t i = 0; i < columns.size(); i++) {
 		local.chunk.data[i].Reference(chunk.data[columns[i]]);
@@ -101,6 +107,10 @@ SinkFinalizeType PhysicalCollectRows::Finalize(Pipeline &, Event &, ClientContex
 		global.rows = global.batches.FetchCollection();
 	}
 	return SinkFinalizeType::READY;
+}
+
+shared_ptr<RowsElsewhere> PhysicalCollectRows::Elsewhere() const {
+	return sink_state->Cast<CollectGlobalSink>().elsewhere;
 }
 
 ColumnDataCollection &PhysicalCollectRows::Rows() const {

@@ -10,6 +10,14 @@
 
 namespace duckdb {
 
+//! Where an operator may find the rows of a child when the query runs, so that they need not be collected
+class RowsElsewhere {
+public:
+	virtual ~RowsElsewhere() = default;
+	//! False: they have to be collected
+	virtual bool HasRows() const = 0;
+};
+
 //! VIBE_COLLECT: keeps some columns of its child, spillable, in the order in which the child's rows are scanned; by many threads
 //! where batch numbers tell that order. Whoever it is a child of takes the rows.
 class PhysicalCollectRows : public PhysicalOperator {
@@ -18,7 +26,11 @@ public:
 	                    bool deterministic);
 
 	const vector<idx_t> columns;
+	//! Asked when the rows are about to be collected; may be missing
+	std::function<shared_ptr<RowsElsewhere>(ClientContext &context)> find_elsewhere;
 
+	//! What that found; null where there was nothing to ask
+	shared_ptr<RowsElsewhere> Elsewhere() const;
 	//! When all are there
 	ColumnDataCollection &Rows() const;
 	//! Lets go of them

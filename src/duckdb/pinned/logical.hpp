@@ -8,11 +8,25 @@
 
 namespace duckdb {
 
-//! What is pinned: columns of the child, first the geometries, then those beside each of them
+//! What is pinned: columns of the child, first the geometries, then those beside each of them, then the place of a row in the table
 struct PinRequest {
 	PinnedName table;
 	vector<string> geometries;
 	vector<PinnedTable::Column> columns;
+	//! False: the rows have none that are known
+	bool has_places = false;
+
+	//! Of all columns beside a geometry
+	vector<LogicalType> Types() const {
+		vector<LogicalType> types;
+		for (auto &column : columns) {
+			types.push_back(column.type);
+		}
+		if (has_places) {
+			types.push_back(LogicalType::UINTEGER);
+		}
+		return types;
+	}
 };
 
 //! VIBE_PIN: brings the rows of its child to the device, and says what it has brought

@@ -50,8 +50,8 @@ public:
 		Try([&] { WaitForKernels(*dispatch, KernelNeeds(vibespatial::Operation::PIN)); });
 		PinnedTables::Get(context)->FreeInvalid(); // before tables that queries can use are evicted
 		vibespatial::PinnedLayout layout;
-		for (auto &column : op.request.columns) {
-			layout.widths.push_back(PinnedWidth(column.type));
+		for (auto &type : op.request.Types()) {
+			layout.widths.push_back(PinnedWidth(type));
 		}
 		layout.rows = op.children[0].get().estimated_cardinality;
 		for (auto &geometry : op.request.geometries) {
@@ -59,11 +59,7 @@ public:
 			table->table = op.request.table;
 			table->geometry = geometry;
 			table->columns = op.request.columns;
-			vector<LogicalType> types;
-			for (auto &column : table->columns) {
-				types.push_back(column.type);
-			}
-			table->host_rows = make_uniq<HostRows>(std::move(types));
+			table->host_rows = make_uniq<HostRows>(op.request.Types());
 			table->start_time = transaction.start_time;
 			table->began_at = began_at;
 			table->watch = watch;
@@ -274,7 +270,9 @@ public:
 		for (idx_t i = 0; i < rows; i++) {
 			const auto at = format.sel->get_index(i);
 			vibe::Vec2 point {vibe::NoCoordinate(), vibe::NoCoordinate()};
-			if (format.validity.RowIsValid(at)) {
+			if (!format.validity.RowIsValid(at)) {
+				has_null = true;
+			} else {
 				auto data = const_data_ptr_cast(geometries[at].GetData());
 				const auto size = geometries[at].GetSize();
 				if (vibe::TryReadPoint(data, size, point)) {
@@ -334,6 +332,7 @@ public:
 		points.clear();
 	}
 
+	bool has_null = false;
 	bool has_empty = false;
 	bool has_empty_points = false;
 	bool has_more_ordinates = false;
@@ -352,9 +351,10 @@ private:
 			packed.AddWkb(batch.Rows()[row], batch.BoxOf(row));
 		};
 		vector<vector<uint8_t>> values;
+		const auto types = global.op.request.Types();
 		for (idx_t i = 0; i < columns.columns.size(); i++) {
 			const auto &column = columns.columns[i];
-			const auto width = PinnedWidth(global.op.request.columns[i].type);
+			const auto width = PinnedWidth(types[i]);
 			values.push_back(batch.InOrder(column.values, width));
 			values.push_back(column.nulls ? batch.InOrder(column.nulls, 1) : vector<uint8_t>());
 			input.columns.push_back({values[2 * i].data(), column.nulls ? values[2 * i + 1].data() : nullptr});
@@ -393,8 +393,8 @@ private:
 class LocalPinState : public LocalSinkState {
 public:
 	explicit LocalPinState(const PhysicalPin &op)
-	    : values(op.request.columns.size()), nulls(op.request.columns.size()),
-	      geometries(op.request.geometries.size()) {
+	    : values(op.request.Types().size()), nulls(values.size()), geometries(op.request.geometries.size()),
+	      has_order(op.request.has_places) {
 	}
 
 	void Add(const PhysicalPin &op, DataChunk &chunk, PinState &global) {
@@ -433,6 +433,7 @@ public:
 			}
 			geometries[i].Send(global, i, input);
 		}
+		has_order = has_order && std::find(nulls.back().begin(), nulls.back().end(), 1) == nulls.back().end();
 		for (idx_t column = 0; column < values.size(); column++) {
 			values[column].clear();
 			nulls[column].clear();
@@ -444,6 +445,8 @@ public:
 	vector<vector<uint8_t>> nulls;
 	vector<LocalGeometries> geometries;
 	idx_t count = 0;
+	//! The places of all rows are known
+	bool has_order;
 
 private:
 	bool IsFull() const {
@@ -500,6 +503,8 @@ SinkCombineResultType PhysicalPin::Combine(ExecutionContext &, OperatorSinkCombi
 	for (idx_t i = 0; i < local.geometries.size(); i++) {
 		auto &from = local.geometries[i];
 		auto &table = *global.tables[i];
+		table.has_null = table.has_null || from.has_null;
+		table.has_order = table.has_order && local.has_order;
 		table.has_empty = table.has_empty || from.has_empty;
 		table.has_empty_points = table.has_empty_points || from.has_empty_points;
 		table.has_more_ordinates = table.has_more_ordinates || from.has_more_ordinates;

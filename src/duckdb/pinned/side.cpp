@@ -107,24 +107,29 @@ private:
 	vibe::PinnedFilter filter {};
 };
 
-void WritePoints(DataChunk &points, idx_t count, Vector &result) {
-	auto x = FlatVector::GetData<double>(points.data[0]), y = FlatVector::GetData<double>(points.data[1]);
+template <class POINT_AT>
+void WritePoints(const POINT_AT &point_at, idx_t count, Vector &result) {
 	auto strings = MutableData<string_t>(result);
 	char wkb[WKB_HEADER_SIZE + 2 * sizeof(double)];
 	for (idx_t i = 0; i < count; i++) {
-		if (x[i] != x[i]) {
+		const vibe::Vec2 point = point_at(i);
+		if (point.x != point.x) {
 			MutableValidity(result).SetInvalid(i);
 			continue;
 		}
 		WkbOutput out(wkb);
 		out.Header(vibespatial::GeometryType::POINT, 0);
-		out.Ordinate(x[i]);
-		out.Ordinate(y[i]);
+		out.Ordinate(point.x);
+		out.Ordinate(point.y);
 		strings[i] = StringVector::AddStringOrBlob(result, wkb, sizeof(wkb));
 	}
 }
 
 } // namespace
+
+void WritePinnedPoints(const vibe::Vec2 *points, idx_t count, Vector &result) {
+	WritePoints([&](idx_t i) { return points[i]; }, count, result);
+}
 
 void PinnedSide::ReadPoints(idx_t segment, idx_t begin, idx_t count, vibe::Vec2 *to) const {
 	DataChunk chunk;
@@ -217,7 +222,9 @@ DataChunk &PinnedSideReader::Read(idx_t segment, idx_t chunk, idx_t count, bool 
 			column.Reference(fetched_shapes.data[0]);
 		} else {
 			side.points->Fetch(segment, chunk, fetched[i]);
-			WritePoints(fetched[i], count, column);
+			auto x = FlatVector::GetData<double>(fetched[i].data[0]);
+			auto y = FlatVector::GetData<double>(fetched[i].data[1]);
+			WritePoints([&](idx_t row) { return vibe::Vec2 {x[row], y[row]}; }, count, column);
 		}
 	}
 	SetRowCount(result, count);

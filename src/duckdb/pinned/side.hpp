@@ -55,6 +55,9 @@ private:
 	vector<shared_ptr<const HostColumn>> filter_columns;
 };
 
+//! Points as WKB; NULL where there is none
+void WritePinnedPoints(const vibe::Vec2 *points, idx_t count, Vector &result);
+
 //! Chunks of one thread
 class PinnedSideReader {
 public:

@@ -57,6 +57,8 @@ public:
 	PinnedName table;
 	string geometry;
 	vector<Column> columns;
+	//! Some rows are NULL
+	bool has_null = false;
 	//! Some rows are EMPTY
 	bool has_empty = false;
 	//! Some are EMPTY points that are kept as if they were NULL
@@ -65,6 +67,8 @@ public:
 	bool has_more_ordinates = false;
 	//! Some rows are kept as shapes
 	bool has_shapes = false;
+	//! The places of rows in the table are known
+	bool has_order = true;
 	//! Columns that queries have read, and the WKB of shapes
 	unique_ptr<HostRows> host_rows;
 	//! The snapshot: when its transaction began, for DuckDB and for the watch
@@ -74,6 +78,10 @@ public:
 	uint64_t rows = 0;
 	std::atomic<uint64_t> hits {0};
 
+	//! The column of UINTEGER on the device with the place of each row in the table, after those that queries can read
+	idx_t OrderColumn() const {
+		return columns.size();
+	}
 	//! Null where the table may have changed
 	std::shared_ptr<vibespatial::GpuPinned> OnDevice();
 	void SetOnDevice(std::shared_ptr<vibespatial::GpuPinned> pinned);

@@ -2,6 +2,7 @@
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
 #include "duckdb/main/attached_database.hpp"
+#include "duckdb/parser/expression/cast_expression.hpp"
 #include "duckdb/parser/expression/columnref_expression.hpp"
 #include "duckdb/parser/expression/star_expression.hpp"
 #include "duckdb/parser/query_node/select_node.hpp"
@@ -15,11 +16,27 @@ namespace duckdb {
 
 namespace {
 
-BoundStatement BindColumns(ClientContext &context, Binder &parent, const string &table, const vector<string> &columns) {
+//! The place of a row in the table: its row id, NULL where that is too large. Null where a column has that name.
+unique_ptr<ParsedExpression> PlaceOfRow(const vector<string> &all_columns) {
+	const string row_id = "rowid";
+	for (auto &column : all_columns) {
+		if (StringUtil::CIEquals(column, row_id)) {
+			return nullptr;
+		}
+	}
+	return make_uniq<CastExpression>(LogicalType::UINTEGER, make_uniq<ColumnRefExpression>(Identifier(row_id)), true);
+}
+
+//! All columns of a table; or some of them, with the place of each row
+BoundStatement BindColumns(ClientContext &context, Binder &parent, const string &table, const vector<string> &columns,
+                           unique_ptr<ParsedExpression> place = nullptr) {
 	auto binder = Binder::CreateBinder(context, parent);
 	SelectNode select;
 	for (auto &column : columns) {
 		select.select_list.push_back(make_uniq<ColumnRefExpression>(Identifier(column)));
+	}
+	if (place) {
+		select.select_list.push_back(std::move(place));
 	}
 	if (columns.empty()) {
 		select.select_list.push_back(make_uniq<StarExpression>());
@@ -93,7 +110,9 @@ unique_ptr<LogicalOperator> BindPin(ClientContext &context, TableFunctionBindInp
 	for (auto &column : request.columns) {
 		columns.push_back(column.name);
 	}
-	auto rows = BindColumns(context, *input.binder, text, columns);
+	auto place = PlaceOfRow(all_names);
+	request.has_places = place != nullptr;
+	auto rows = BindColumns(context, *input.binder, text, columns, std::move(place));
 	auto &aliases = input.ref.column_name_alias;
 	for (auto &name : LogicalPin::Names()) {
 		names.push_back(names.size() < aliases.size() ? aliases[names.size()] : Identifier(name));

@@ -116,6 +116,14 @@ KernelNames NeighbourNeeds(const SideKinds &left, const SideKinds &right) {
 	return names;
 }
 
+KernelNames PinnedNeighbourNeeds(const SideKinds &left) {
+	KernelNames names {"pinned_neighbours", "indexing"};
+	if (left.shapes) {
+		names.emplace_back("wkb_codec");
+	}
+	return names;
+}
+
 KernelNames ScalarNeeds(const ScalarTask &task, const SideKinds &left, const SideKinds &right) {
 	switch (task.kind) {
 	case ScalarTask::AREA:

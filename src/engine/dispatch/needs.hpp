@@ -49,6 +49,8 @@ KernelNames JoinNeeds(const JoinCondition &condition, const SideKinds &probe, co
 KernelNames FilterNeeds();
 //! A search for neighbours: the right side, and tiles of the left one
 KernelNames NeighbourNeeds(const SideKinds &left, const SideKinds &right);
+//! The same among pinned points
+KernelNames PinnedNeighbourNeeds(const SideKinds &left);
 //! A function, row by row; one of one geometry has no right side
 KernelNames ScalarNeeds(const ScalarTask &task, const SideKinds &left, const SideKinds &right);
 

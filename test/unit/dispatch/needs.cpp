@@ -89,6 +89,9 @@ TEST_CASE("needs: neighbours and functions by the kinds of their geometries", "[
 	CHECK(NeighbourNeeds(LARGE, POINTS) == KernelNames {"shape_neighbours", "wkb_codec"});
 	// Tiles of points among points, and tiles of others
 	CHECK(NeighbourNeeds(ANY, POINTS) == KernelNames {"point_distance", "shape_neighbours", "wkb_codec"});
+	CHECK(PinnedNeighbourNeeds(POINTS) == KernelNames {"pinned_neighbours", "indexing"});
+	CHECK(IsPart(PinnedNeighbourNeeds(ANY), KernelNeeds(KernelSet::KNN_PINNED)));
+	CHECK(IsPart(KernelNeeds(KernelSet::KNN_PINNED), PinnedNeighbourNeeds(ANY)));
 	CHECK(IsPart(NeighbourNeeds(ANY, ANY), KernelNeeds(KernelSet::KNN_SHAPES)));
 	CHECK(IsPart(KernelNeeds(KernelSet::KNN_SHAPES), NeighbourNeeds(ANY, ANY)));
 

@@ -4,6 +4,7 @@
 #include "catch.hpp"
 
 #include "engine/gpu/machine/join.hpp"
+#include "engine/gpu/interface/neighbours.hpp"
 #include "engine/gpu/machine/pinned.hpp"
 
 #include <cmath>
@@ -240,4 +241,135 @@ TEST_CASE("The pinned table that was not used for longest makes room", "[pin]") 
 	// Nothing is left to evict
 	limit = first->Bytes();
 	CHECK_THROWS_AS(Pin(pins, table), GpuMemoryError);
+}
+
+namespace {
+
+//! Points on a small grid, so that many are equally near, with their place in the table and a value that is sometimes NULL
+struct Places {
+	explicit Places(size_t count) {
+		std::mt19937 random(11);
+		for (size_t i = 0; i < count; i++) {
+			const auto at = [&] { return double(random() % 60) / 4; };
+			points.push_back(i % 23 == 5 ? vibe::Vec2 {NAN, NAN} : vibe::Vec2 {at(), at()});
+			// As those of a column of UINTEGER
+			places.push_back(static_cast<int32_t>(static_cast<uint32_t>(i) ^ 0x80000000U));
+			values.push_back(int64_t(i) * 1000003);
+			nulls.push_back(i % 7 == 3 ? 1 : 0);
+		}
+	}
+	//! In an order that is not that of the table, as from several threads
+	std::shared_ptr<GpuPinned> Pin(MachinePins &pins) const {
+		PinnedLayout layout;
+		layout.widths = {8, 4};
+		auto pinned = pins.New(NewMachine, layout);
+		constexpr size_t STEP = 700;
+		for (size_t end = points.size(); end > 0; end -= std::min(end, STEP)) {
+			const size_t begin = end - std::min(end, STEP);
+			PinnedInput input;
+			input.count = end - begin;
+			input.points = points.data() + begin;
+			input.columns.push_back({reinterpret_cast<const uint8_t *>(values.data() + begin),
+			                         begin < 2000 ? nulls.data() + begin : nullptr});
+			input.columns.push_back({reinterpret_cast<const uint8_t *>(places.data() + begin), nullptr});
+			pinned->Add(input);
+		}
+		GpuTimes times;
+		pinned->Finish(nullptr, times);
+		return pinned;
+	}
+	bool IsNull(size_t row) const {
+		return nulls[row] != 0 && row < 2000;
+	}
+
+	std::vector<vibe::Vec2> points;
+	std::vector<int32_t> places;
+	std::vector<int64_t> values;
+	std::vector<uint8_t> nulls;
+};
+
+//! The rows of the table nearest to a point: all of them, sorted
+std::vector<std::pair<double, size_t>> Nearest(const Places &table, const vibe::Vec2 &at, size_t k, double most,
+                                               const std::function<bool(size_t row)> &passes) {
+	std::vector<std::pair<double, size_t>> all;
+	for (size_t row = 0; row < table.points.size(); row++) {
+		const auto &point = table.points[row];
+		const double distance = vibe::PointDistance(at, point);
+		if (point.x == point.x && passes(row) && distance <= most) {
+			all.emplace_back(distance, row);
+		}
+	}
+	std::sort(all.begin(), all.end());
+	all.resize(std::min(all.size(), k));
+	return all;
+}
+
+} // namespace
+
+TEST_CASE("The nearest of pinned points are those of the table, in its order where they are equally near",
+          "[pin][knn]") {
+	MachinePins pins([] { return uint64_t(0); });
+	const Places table(9000);
+	const auto pinned = table.Pin(pins);
+	const auto rows = pinned->Use();
+	REQUIRE(rows->Segments() >= 2);
+	PinnedNumbers numbers;
+	REQUIRE(PinnedNumbers::Fit(*rows, numbers));
+	const auto low = Range(0, 0, int64_t(4000) * 1000003);
+	const auto before = pinned->Bytes();
+	for (const auto &filter : {PinnedTerms(), PinnedTerms {low}, PinnedTerms {Range(0, 1, 0)}}) {
+		const auto passes = [&](size_t row) {
+			return filter.empty() || (filter[0].low <= filter[0].high && !table.IsNull(row) && row <= 4000);
+		};
+		for (uint32_t k : {1u, 5u, 40u}) {
+			const double most = k == 5 ? 0.3 : HUGE_VAL;
+			const auto search = pinned->NewSearch({rows, filter, 1, {0, PinnedSearchInput::POINTS, 1}, k, most});
+			const size_t count = 300;
+			auto *queries = search->Points(count);
+			std::mt19937 random(3);
+			for (size_t i = 0; i < count; i++) {
+				queries[i] = {double(random() % 70) / 4 - 1, double(random() % 70) / 4 - 1};
+			}
+			search->BeginPoints(count);
+			const auto &found = search->Finish();
+			REQUIRE(found.count == count);
+			for (size_t i = 0; i < count; i++) {
+				const auto expected = Nearest(table, queries[i], k, most, passes);
+				INFO(filter.size() << " " << k << " " << i << " at " << queries[i].x << " " << queries[i].y);
+				REQUIRE(found.found[i] == expected.size());
+				for (size_t n = 0; n < expected.size(); n++) {
+					const auto row = expected[n].second;
+					INFO(n << " row " << row << " null " << table.IsNull(row));
+					REQUIRE(found.Distance(i, n) == expected[n].first);
+					int32_t place;
+					std::memcpy(&place, found.Value(i, n, 2, sizeof(place)), sizeof(place));
+					REQUIRE(place == table.places[row]);
+					vibe::Vec2 point;
+					std::memcpy(&point, found.Value(i, n, 1, sizeof(point)), sizeof(point));
+					REQUIRE((point.x == table.points[row].x && point.y == table.points[row].y));
+					int64_t value;
+					const auto *from = found.Value(i, n, 0, sizeof(value));
+					REQUIRE((from == nullptr) == table.IsNull(row));
+					if (from) {
+						std::memcpy(&value, from, sizeof(value));
+						REQUIRE(value == table.values[row]);
+					}
+					// Its number is that of the host's copy
+					const auto number = found.Row(i, n);
+					vibe::Vec2 read;
+					PinnedOutput output;
+					output.segment = numbers.Segment(number);
+					output.begin = numbers.Row(number);
+					output.count = 1;
+					output.points = &read;
+					if (i < 20) {
+						pinned->NewReader(rows)->Read(output);
+						REQUIRE((read.x == point.x && read.y == point.y));
+					}
+				}
+			}
+		}
+	}
+	// The trees are counted with the table
+	CHECK(pinned->Bytes() > before);
 }

@@ -54,6 +54,9 @@ namespace overlay_rings_unit {
 namespace overlay_split_unit {
 #include "kernels/overlay_split.cu"
 }
+namespace pinned_neighbours_unit {
+#include "kernels/pinned_neighbours.cu"
+}
 namespace pinned_rows_unit {
 #include "kernels/pinned_rows.cu"
 }

@@ -1,5 +1,6 @@
-// Joins with the points of a table: what they would ask of the table if it were pinned when they run
+// Joins with a table, and searches for neighbours in one: what they would ask of the table if it were pinned when they run
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
+#include "duckdb/knn/neighbours.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
 #include "duckdb/spatial_join/rewrites/rewrites.hpp"
 
@@ -162,6 +163,13 @@ bool IsPinned(ClientContext &context, LogicalOperator &input, const Expression &
 void FindPinnedScans(ClientContext &context, LogicalOperator &plan) {
 	for (auto &child : plan.children) {
 		FindPinnedScans(context, *child);
+	}
+	if (LogicalNeighbours::Is(plan)) {
+		auto &neighbours = static_cast<LogicalNeighbours &>(plan);
+		auto right = make_uniq<PinnedScan>();
+		if (FindScan(context, *neighbours.children[1], *neighbours.expressions[1], *right)) {
+			neighbours.pinned_right = std::move(right);
+		}
 	}
 	if (!IsSpatialJoin(plan)) {
 		return;

@@ -74,7 +74,7 @@ void PushConstantBoxes(ClientContext &context, LogicalOperator &plan);
 //===----------------------------------------------------------------------===//
 // Tables on the device (pinned_scans.cpp)
 //===----------------------------------------------------------------------===//
-//! Finds for each join that counts what it asks of a table, which may be pinned when the join runs
+//! Finds what each join and each search for neighbours asks of a table, which may be pinned when it runs
 void FindPinnedScans(ClientContext &context, LogicalOperator &plan);
 //! Whether a geometry of `input` is a column of a table that is pinned, as far as the plan can know
 bool IsPinned(ClientContext &context, LogicalOperator &input, const Expression &geometry);

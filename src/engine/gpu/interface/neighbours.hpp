@@ -1,7 +1,8 @@
 //===----------------------------------------------------------------------===//
 // engine/gpu/interface/neighbours.hpp
 //
-// Nearest neighbours on the GPU, tile by tile. What is searched among is a build side (engine/gpu/interface/join.hpp).
+// Nearest neighbours on the GPU, tile by tile. What is searched among is a build side (engine/gpu/interface/join.hpp), or a pinned table
+// (engine/gpu/interface/pinned.hpp).
 // Promise: the rows and distances of engine/join/knn.hpp, except for rows that the device leaves to the CPU.
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,10 +16,17 @@ namespace vibespatial {
 
 //! What was found for the rows of a tile; valid until the next Begin()
 struct GpuNeighbours {
+	struct Column {
+		const uint8_t *values;
+		//! Not 0 where a row is NULL; null for points
+		const uint8_t *nulls;
+	};
 	//! Neighbours number [n * ranks, (n + 1) * ranks) of all rows
 	struct Block {
 		const double *distances;
 		const uint32_t *rows;
+		//! Of pinned rows: the columns that were asked for
+		std::vector<Column> columns;
 	};
 
 	//! Rows of the tile
@@ -32,8 +40,15 @@ struct GpuNeighbours {
 	double Distance(size_t row, size_t n) const {
 		return blocks[n / ranks].distances[n % ranks * count + row];
 	}
+	//! Of pinned rows, a PinnedNumbers
 	uint32_t Row(size_t row, size_t n) const {
 		return blocks[n / ranks].rows[n % ranks * count + row];
+	}
+	//! The value of a pinned column, of so many bytes, or null
+	const uint8_t *Value(size_t row, size_t n, size_t column, size_t width) const {
+		const auto &from = blocks[n / ranks].columns[column];
+		const size_t at = n % ranks * count + row;
+		return from.nulls && from.nulls[at] != 0 ? nullptr : from.values + at * width;
 	}
 };
 

@@ -18,6 +18,7 @@
 
 namespace vibespatial {
 
+class GpuSearch;
 struct PackedShapes;
 
 struct PinnedLayout {
@@ -94,6 +95,39 @@ public:
 	virtual PinnedKind Kind(size_t segment) const = 0;
 };
 
+//! Numbers for the rows of all segments, as a search for neighbours gives them: the segment above the row
+struct PinnedNumbers {
+	uint32_t row_bits = 0;
+
+	//! False where the rows of a table are too many for numbers of 32 bits
+	static bool Fit(const PinnedRows &rows, PinnedNumbers &numbers);
+	uint32_t First(size_t segment) const {
+		return static_cast<uint32_t>(segment << row_bits);
+	}
+	size_t Segment(uint32_t number) const {
+		return number >> row_bits;
+	}
+	size_t Row(uint32_t number) const {
+		return number & ((1U << row_bits) - 1);
+	}
+};
+
+//! A search for neighbours among the points of rows that pass a filter
+struct PinnedSearchInput {
+	//! In the place of the number of a column: the point, two doubles
+	static constexpr uint32_t POINTS = UINT32_MAX;
+
+	std::shared_ptr<const PinnedRows> rows;
+	PinnedTerms filter;
+	//! The column of 4 bytes that says which of two rows at the same distance comes first
+	uint32_t order = 0;
+	//! Those whose values come with each neighbour
+	std::vector<uint32_t> columns;
+	uint32_t k = 1;
+	//! None is farther away
+	double most = 0;
+};
+
 //! Copies rows to the host; one thread at a time uses it
 class PinnedReader {
 public:
@@ -118,6 +152,8 @@ public:
 	virtual std::shared_ptr<const PinnedRows> Use() = 0;
 	//! For rows of Use(). Throws GpuError.
 	virtual std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) = 0;
+	//! Among rows of Use(), none of which are shapes. Throws GpuError.
+	virtual std::unique_ptr<GpuSearch> NewSearch(const PinnedSearchInput &input) = 0;
 	virtual bool IsResident() const = 0;
 	//! Also of rows that were evicted
 	virtual uint64_t Rows() const = 0;

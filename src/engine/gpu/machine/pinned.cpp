@@ -1,5 +1,6 @@
 #include "engine/gpu/machine/pinned.hpp"
 
+#include "engine/gpu/machine/neighbours.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 
 #include <algorithm>
@@ -13,6 +14,18 @@ static constexpr uint64_t SHARE_OF_PINS = 3, ALL_SHARES = 4;
 static constexpr int CODE_BITS = 32;
 //! A segment that the estimate has no room for has so many rows at least
 static constexpr uint64_t LEAST_ROWS = 1024;
+
+bool PinnedNumbers::Fit(const PinnedRows &rows, PinnedNumbers &numbers) {
+	size_t most = 1;
+	for (size_t i = 0; i < rows.Segments(); i++) {
+		most = std::max(most, rows.Count(i));
+	}
+	numbers = PinnedNumbers();
+	while (numbers.row_bits < 31 && size_t(1) << numbers.row_bits < most) {
+		numbers.row_bits++;
+	}
+	return most <= size_t(1) << numbers.row_bits && rows.Segments() << numbers.row_bits <= size_t(1) << 32;
+}
 
 vibe::PinnedFilter MachinePinnedRows::Filter(size_t number, const PinnedTerms &terms) const {
 	if (terms.size() > vibe::PinnedFilter::MAX_RANGES) {
@@ -39,9 +52,9 @@ MachinePinned::MachinePinned(MachinePins &pins, MachineFactory machines_p, const
 }
 
 template <class T>
-MachineArray<T> MachinePinned::New(uint64_t count) {
+MachineArray<T> MachinePinned::New(Machine &on, uint64_t count) {
 	pins.MakeRoom(count * sizeof(T));
-	auto array = machine->New<T>(count);
+	auto array = on.New<T>(count);
 	bytes += count * sizeof(T);
 	return array;
 }
@@ -104,6 +117,8 @@ void MachinePinned::AddPoints(const PinnedInput &input) {
 		auto &segment = rows->segments[SegmentWithRoom()];
 		const size_t size = std::min(input.count - begin, segment.capacity - segment.count);
 		machine->Put(segment.points.at + segment.count, input.points + begin, size * sizeof(vibe::Vec2));
+		segment.present += size_t(std::count_if(input.points + begin, input.points + begin + size,
+		                                        [](const vibe::Vec2 &point) { return point.x == point.x; }));
 		AddColumns(segment, input, begin, size);
 		begin += size;
 	}
@@ -166,6 +181,7 @@ void MachinePinned::Sort(PinnedSegment &segment) {
 	}
 	PinnedSegment sorted;
 	sorted.count = sorted.capacity = count;
+	sorted.present = segment.present;
 	sorted.points = New<vibe::Vec2>(count);
 	const auto *by = static_cast<const vibe::i32 *>(order.at);
 	machine->Launch("pinned_rows", "gather_points", count, static_cast<const vibe::Vec2 *>(segment.points.at), by,
@@ -255,6 +271,50 @@ std::unique_ptr<PinnedReader> MachinePinned::NewReader(std::shared_ptr<const Pin
 	return std::make_unique<MachinePinnedReader>(machines(), std::static_pointer_cast<const MachinePinnedRows>(rows_p));
 }
 
+PinnedTree MachinePinned::MakeTree(Machine &on, const PinnedSegment &segment, uint64_t &tree_bytes) {
+	PinnedTree tree;
+	const auto points = static_cast<vibe::u32>(segment.present);
+	tree.levels = vibe::NodeLevels::Of((points + vibe::NODE_FANOUT - 1) / vibe::NODE_FANOUT);
+	tree.nodes = New<vibe::PackedNode>(on, tree.levels.NodeCount());
+	tree_bytes += tree.nodes.count * sizeof(vibe::PackedNode);
+	auto *nodes = tree.nodes.at->children;
+	for (vibe::u32 level = 0; level < tree.levels.count; level++) {
+		const auto begin = tree.levels.begin[level], count = tree.levels.begin[level + 1] - begin;
+		const uint64_t children = uint64_t(count) * vibe::NODE_FANOUT;
+		if (level == 0) {
+			on.Launch("pinned_neighbours", "pinned_leaves", children,
+			          static_cast<const vibe::Vec2 *>(segment.points.at), points, count, nodes);
+		} else {
+			const auto below = tree.levels.begin[level - 1];
+			on.Launch("indexing", "pack_level", children, nodes, below, begin - below, begin, count);
+		}
+	}
+	return tree;
+}
+
+std::unique_ptr<GpuSearch> MachinePinned::NewSearch(const PinnedSearchInput &input) {
+	auto on = machines();
+	auto searched = std::static_pointer_cast<const MachinePinnedRows>(input.rows);
+	{
+		std::lock_guard<std::mutex> guard(searched->trees_lock);
+		if (searched->trees.empty()) {
+			std::vector<PinnedTree> trees;
+			uint64_t tree_bytes = 0;
+			try {
+				for (const auto &segment : searched->segments) {
+					trees.push_back(MakeTree(*on, segment, tree_bytes));
+				}
+				on->Synchronize(); // others read them
+			} catch (...) {
+				bytes -= tree_bytes;
+				throw;
+			}
+			searched->trees = std::move(trees);
+		}
+	}
+	return MakePinnedSearch(std::move(on), std::move(searched), input);
+}
+
 bool MachinePinned::IsResident() const {
 	std::lock_guard<std::mutex> guard(lock);
 	return is_finished && rows;
@@ -291,7 +351,14 @@ std::vector<std::shared_ptr<MachinePinned>> MachinePins::All() {
 			all.push_back(std::move(held));
 		}
 	}
-	std::sort(all.begin(), all.end(), [](const auto &l, const auto &r) { return l->LastUse() < r->LastUse(); });
+	// Others use them meanwhile
+	std::vector<std::pair<uint64_t, std::shared_ptr<MachinePinned>>> by_use;
+	by_use.reserve(all.size());
+	for (auto &table : all) {
+		by_use.emplace_back(table->LastUse(), table);
+	}
+	std::sort(by_use.begin(), by_use.end());
+	std::transform(by_use.begin(), by_use.end(), all.begin(), [](const auto &entry) { return entry.second; });
 	return all;
 }
 

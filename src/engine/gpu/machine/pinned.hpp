@@ -8,6 +8,7 @@
 
 #include "engine/gpu/interface/pinned.hpp"
 #include "engine/gpu/machine/machine.hpp"
+#include "vibe/box_node.h"
 #include "vibe/shape.h"
 
 #include <atomic>
@@ -29,6 +30,14 @@ struct PinnedSegment {
 	std::vector<MachineArray<vibe::u8>> nulls;
 	size_t count = 0;
 	size_t capacity = 0;
+	//! Rows with a point. They come first.
+	size_t present = 0;
+};
+
+//! Over the points of a segment, sixteen to an item
+struct PinnedTree {
+	MachineArray<vibe::PackedNode> nodes;
+	vibe::NodeLevels levels {};
 };
 
 class MachinePinnedRows : public PinnedRows {
@@ -47,6 +56,9 @@ public:
 
 	std::vector<uint32_t> widths;
 	std::vector<PinnedSegment> segments;
+	//! By segment, once somebody has searched for neighbours
+	mutable std::vector<PinnedTree> trees;
+	mutable std::mutex trees_lock;
 };
 
 class MachinePins;
@@ -59,6 +71,7 @@ public:
 	void Finish(const std::function<void()> &poll, GpuTimes &times) override;
 	std::shared_ptr<const PinnedRows> Use() override;
 	std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) override;
+	std::unique_ptr<GpuSearch> NewSearch(const PinnedSearchInput &input) override;
 	bool IsResident() const override;
 	uint64_t Rows() const override {
 		return row_count;
@@ -75,8 +88,13 @@ public:
 	uint64_t Evict();
 
 private:
+	//! On the machine that adds rows
 	template <class T>
-	MachineArray<T> New(uint64_t count);
+	MachineArray<T> New(uint64_t count) {
+		return New<T>(*machine, count);
+	}
+	template <class T>
+	MachineArray<T> New(Machine &on, uint64_t count);
 	//! Has room for columns of so many rows
 	PinnedSegment NewSegment(size_t capacity);
 	//! The number of a segment of points
@@ -85,6 +103,8 @@ private:
 	void AddPoints(const PinnedInput &input);
 	void AddShapes(const PinnedInput &input);
 	void Sort(PinnedSegment &segment);
+	//! Adds its bytes, which count as those of the table
+	PinnedTree MakeTree(Machine &on, const PinnedSegment &segment, uint64_t &tree_bytes);
 
 	MachinePins &pins;
 	const MachineFactory machines;
