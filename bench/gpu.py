@@ -58,7 +58,8 @@ LAYER_PREDICATES = ("ST_Intersects", "ST_Touches", "ST_Crosses", "ST_Overlaps", 
 #: The right table is pinned
 PINNED_RIGHT = "pinned neighbours"
 #: One table is pinned before the first run, in the mode that is asked for; the cpu reads it as ever
-PINNED = (PINNED_RIGHT, "pinned count", "pinned grouped", "pinned filtered", "pinned pairs", "pinned semi")
+PINNED_JOINS = ("pinned count", "pinned grouped", "pinned filtered", "pinned pairs", "pinned semi")
+PINNED = (PINNED_RIGHT, *PINNED_JOINS, "pinned union", "pinned groups")
 #: Those that return rows: they have no bar yet
 PINNED_ROWS = ("pinned pairs", "pinned semi")
 SHAPES = {
@@ -75,6 +76,8 @@ SHAPES = {
     "pairs": "SELECT count(*), sum((l.id * 31 + r.id) % 1000003) FROM {left} l JOIN {right} r ON {on}",
     "union": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left}) s",
     "groups": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left} GROUP BY id // {on}) s",
+    "pinned union": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left}) s",
+    "pinned groups": "SELECT sum(ST_NPoints(u)), sum(ST_Area(u)) FROM (SELECT ST_Union_Agg(geom) AS u FROM {left} GROUP BY id // {on}) s",
     "left": "SELECT count(*), count(r.id) FROM {left} l LEFT JOIN {right} r ON {on}",
     "semi": "SELECT count(*), sum(l.id) FROM {left} l SEMI JOIN {right} r ON {on}",
     "anti": "SELECT count(*), sum(l.id) FROM {left} l ANTI JOIN {right} r ON {on}",
@@ -106,12 +109,13 @@ class Case:
     @property
     def name(self):
         if not self.right:
-            return f"{self.left} " + (f"in groups of {self.function}" if self.shape == "groups" else "to one") + ", ST_Union_Agg"
+            pinned = ", pinned" if self.shape in PINNED else ""
+            return f"{self.left} " + (f"in groups of {self.function}" if self.function else "to one") + f", ST_Union_Agg{pinned}"
         return f"{self.left} x {self.right}, {self.function.replace('(l.geom, r.geom, ', '(')}, {self.shape}"
 
     @property
     def sql(self):
-        on = self.function if "(" in self.function or self.shape == "groups" else f"{self.function}(l.geom, r.geom)"
+        on = self.function if "(" in self.function or not self.right else f"{self.function}(l.geom, r.geom)"
         return SHAPES[self.shape].format(left=self.left, right=self.right, on=on)
 
 
@@ -125,11 +129,11 @@ def cases(points):
     yield Case(most, "provinces", "ST_Within", "count", 16_504_302, False, {"sedona": 20, "and floor": 4})
     yield Case(most, "provinces", "ST_Within", "grouped", None, False, usual)
     yield Case(table(MILLION, "others"), most, "ST_KNN(l.geom, r.geom, 5)", PINNED_RIGHT, None, False)
-    for shape in PINNED[1:]:
+    for shape in PINNED_JOINS:
         expected = 16_504_302 if shape in ("pinned count", "pinned pairs") else None
         yield Case(most, "provinces", "ST_Within", shape, expected, False, None if shape in PINNED_ROWS else {"seconds": 0.01})
     # Other geometries than points
-    for shape in ("count", *PINNED[1:]):
+    for shape in ("count", *PINNED_JOINS):
         yield Case(table(5_000_000, BUILDINGS), "provinces", "ST_Within", shape, None, False)
     for shape in ("count", "pinned count", "pinned pairs"):
         yield Case("shores", "provinces", "ST_Within", shape, None, False)
@@ -147,9 +151,11 @@ def cases(points):
     yield Case(some, "provinces", "ST_Within", "count", 1_651_410, True, {"spatial": 500})
     for name, bar in (("counties", None), (table(100_000, "circles"), {"cpu": 3}), (table(100_000, "dense"), {"cpu": 3})):
         yield Case(name, "", "", "union", None, False, bar)
+        yield Case(name, "", "", "pinned union", None, False, bar)
     # As many as a country or a state has, and groups of a few
     for name, size in (("provinces", 20), ("counties", 60), (table(MILLION, "dense"), 10)):
         yield Case(name, "", str(size), "groups", None, False, {"cpu": 3})
+        yield Case(name, "", str(size), "pinned groups", None, False, {"cpu": 3})
 
 
 def layer_cases():

@@ -7,9 +7,10 @@
 #include "vibe/net.h"
 #include "vibe/thread.h"
 
-//! The edge that starts at each vertex
-extern "C" __global__ void ring_edges(const vibe::Vec2 *vertices, vibe::u32 count, const vibe::NetRing *rings,
-                                      vibe::u32 ring_count, vibe::NetRule rule, vibe::NetEdge *edges) {
+//! The edge that starts at each vertex. `places`: of the first vertex of each ring; null: at its start.
+extern "C" __global__ void ring_edges(const vibe::Vec2 *vertices, const vibe::Vec2 *const *places, vibe::u32 count,
+                                      const vibe::NetRing *rings, vibe::u32 ring_count, vibe::NetRule rule,
+                                      vibe::NetEdge *edges) {
 	const vibe::u64 i = vibe::ThreadIndex();
 	if (i >= count) {
 		return;
@@ -26,7 +27,9 @@ extern "C" __global__ void ring_edges(const vibe::Vec2 *vertices, vibe::u32 coun
 	}
 	const vibe::NetRing ring = rings[begin];
 	const vibe::u32 ring_end = begin + 1 == ring_count ? count : rings[begin + 1].start;
-	const vibe::Vec2 p = vertices[i], q = vertices[i + 1 == ring_end ? ring.start : i + 1];
+	const vibe::Vec2 *first = places ? places[begin] : vertices + ring.start;
+	const vibe::u64 at = i - ring.start;
+	const vibe::Vec2 p = first[at], q = first[i + 1 == ring_end ? 0 : at + 1];
 	const bool forward = vibe::LexicographicLess(p, q);
 	edges[i] = vibe::NetEdge {forward ? p : q, forward ? q : p, forward ? ring.weight : rule.Turned(ring.weight),
 	                          ring.polygon, p == q ? vibe::NetEdge::NO_PART : ring.part};

@@ -56,6 +56,14 @@ extern "C" __global__ void gather_values(const vibe::u8 *from, vibe::u32 width, 
 	}
 }
 
+//! 1 for the rows of a segment that pass
+extern "C" __global__ void passing_rows(vibe::PinnedFilter filter, vibe::u32 count, vibe::u8 *passes) {
+	const vibe::u64 i = vibe::ThreadIndex();
+	if (i < count) {
+		passes[i] = vibe::PassesFilter(filter, i) ? 1 : 0;
+	}
+}
+
 //! Rows [first, first + count): the points that pass, and NaN, which meets nothing, for the others
 extern "C" __global__ void mask_points(const vibe::Vec2 *points, vibe::u32 first, vibe::u32 count,
                                        vibe::PinnedFilter filter, vibe::Vec2 *to) {

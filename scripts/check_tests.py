@@ -38,6 +38,8 @@ TESTED_BY = {
     "duckdb/knn": (["test/sql/tables/knn.test", "test/sql/join/neighbours.test", "test/sql/join/st_knn.test", "test/python/test_knn.py",
                     "test/python/test_knn_random.py"], "one operator"),
     "duckdb/operators": (["test/sql/join", "test/sql/tables/knn.test", "test/sql/gpu/dispatch.test"], "shared by the operators"),
+    "duckdb/overlay/pinned_scan.cpp": (["test/python/test_pin_unions.py"], "one of two operators around an aggregate"),
+    "duckdb/overlay/pinned_union.cpp": (["test/python/test_pin_unions.py"], "the other one"),
     "duckdb/parquet": (["test/sql/tables/read_geoparquet.test", "test/python/test_parquet.py"], "seen in scans"),
     "duckdb/pinned": (["test/sql/gpu/pin.test", "test/python/test_pin.py", "test/python/test_pin_rows.py"], "one operator, and what joins ask of it"),
     "duckdb/planning": (["test/sql/join", "test/sql/rewrites", "test/python/test_rewrites.py", "test/python/test_gpu_coverage.py"], "seen in plans"),

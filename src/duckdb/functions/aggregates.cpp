@@ -6,6 +6,7 @@
 #include "duckdb/support/crs.hpp"
 #include "duckdb/support/function_builder.hpp"
 #include "duckdb/support/query_scope.hpp"
+#include "duckdb/overlay/pinned_union.hpp"
 #include "duckdb/overlay/work.hpp"
 #include "duckdb/support/wkb_output.hpp"
 #include "engine/shape/edge_set.hpp"
@@ -21,7 +22,16 @@ namespace {
 struct AggregateScratch {
 	explicit AggregateScratch(ClientContext &context) : overlay(context) {
 	}
+	void Clear() {
+		members.clear();
+		pinned = nullptr;
+		numbers.clear();
+	}
+
 	vector<vibespatial::WkbSlice> members;
+	//! The members are rows of it, by these numbers, or it says why they are not; may be null
+	optional_ptr<const PinnedPolygons> pinned;
+	vector<uint32_t> numbers;
 	OverlayWork overlay;
 };
 
@@ -73,9 +83,17 @@ struct AggregateBindData : public FunctionData {
 	const string name;
 	const CpuFunction on_cpu;
 	shared_ptr<ScratchPool> pool;
+	//! Where the rows of the query that runs may be those of a pinned table
+	shared_ptr<PinnedUnion> pinned;
 
+	//! What the query has found; may be null
+	shared_ptr<PinnedPolygons> Pinned() const {
+		return pinned ? pinned->Get() : nullptr;
+	}
 	unique_ptr<FunctionData> Copy() const override {
-		return make_uniq<AggregateBindData>(context, name);
+		auto copy = make_uniq<AggregateBindData>(context, name);
+		copy->pinned = pinned;
+		return std::move(copy);
 	}
 	bool Equals(const FunctionData &other) const override {
 		return name == other.Cast<AggregateBindData>().name;
@@ -218,6 +236,29 @@ struct PartitionRows {
 };
 static_assert(sizeof(PartitionRows) <= sizeof(MemberList), "it lies in the state of the partition");
 
+//! Of rows of a pinned table, whose members are their numbers: the operator above the aggregate unites them (duckdb/overlay/pinned_union.hpp)
+struct RowNumbers {
+	static bool IgnoreNull() {
+		return true;
+	}
+	template <class RESULT, class STATE>
+	static void Finalize(STATE &state, RESULT &target, AggregateFinalizeData &finalize) {
+		idx_t bytes = 0;
+		for (auto member = state.first; member; member = member->next) {
+			bytes += member->size;
+		}
+		if (bytes == 0) {
+			finalize.ReturnNull();
+			return;
+		}
+		target = EmitWkb(finalize.result, bytes, [&](WkbOutput out) {
+			for (auto member = state.first; member; member = member->next) {
+				out.Bytes(member->Data(), member->size);
+			}
+		});
+	}
+};
+
 //! What a device has made of many groups at once, while DuckDB asks this thread for the groups of a vector one by one
 class UnitedGroups {
 public:
@@ -244,7 +285,8 @@ public:
 			scope.Check();
 			states[i]->List(members);
 			WithFunctionName(bind.name, [&]() {
-				if (!members.empty() && groups.Add(members.data(), members.size())) {
+				if (!members.empty() && !vibespatial::GroupedOverlay::IsTooLarge(members.data(), members.size()) &&
+				    groups.Add(members.data(), members.size())) {
 					numbers.push_back(i);
 				}
 			});
@@ -267,7 +309,8 @@ public:
 private:
 	void Unite(const AggregateBindData &bind, vibespatial::GroupedOverlay &groups, vector<idx_t> &numbers) {
 		if (groups.Groups() > 0 && OverlayDispatch::WouldTake(bind.context, groups.Groups(), groups.Vertices())) {
-			OverlayDispatch device(bind.context);
+			const auto pinned = bind.Pinned();
+			OverlayDispatch device(bind.context, pinned.get());
 			vibespatial::PagesVector<uint8_t> wkb;
 			const auto begins = device.Unite(groups, wkb);
 			for (idx_t i = 0; i + 1 < begins.size(); i++) {
@@ -292,7 +335,7 @@ using make_geometry_t = string_t (*)(const AggregateBindData &bind, AggregateScr
 
 string_t MakeUnion(const AggregateBindData &, AggregateScratch &scratch, Vector &result) {
 	scratch.overlay.Begin();
-	return scratch.overlay.Unite(scratch.members, result);
+	return scratch.overlay.Unite(scratch.members, result, scratch.pinned, scratch.numbers);
 }
 
 //! An aggregate that keeps all geometries of a group and makes one of them at the end
@@ -345,13 +388,22 @@ struct GeometryAggregate {
 			target = EmitWkb(finalize.result, wkb->size, [&](WkbOutput out) { out.Bytes(wkb->data, wkb->size); });
 			return;
 		}
-		target = Make(Bound(finalize.input), finalize.result,
-		              [&](vector<vibespatial::WkbSlice> &members) { state.List(members); });
+		auto &bind = Bound(finalize.input);
+		const auto pinned = bind.Pinned();
+		target = Make(bind, finalize.result, [&](AggregateScratch &scratch) {
+			scratch.pinned = pinned.get();
+			state.List(scratch.members);
+		});
 	}
 	//! Groups that are too small for a device by themselves are united many at once. The type of the input differs between versions of
 	//! DuckDB.
 	template <class INPUT>
 	static void FinalizeTogether(Vector &states, INPUT &input, Vector &result, idx_t count, idx_t offset) {
+		const auto pinned = Bound(input).Pinned();
+		if (pinned && pinned->HasRows()) {
+			FinalizeGroups<MemberList, string_t, RowNumbers>(states, input, result, count, offset);
+			return;
+		}
 		// A query without groups has one state
 		const bool many = states.GetVectorType() == VectorType::FLAT_VECTOR;
 		const UnitedGroups united(Bound(input),
@@ -408,11 +460,11 @@ struct GeometryAggregate {
 			FlatVector::SetNull(result, row, true);
 			return;
 		}
-		MutableData<string_t>(result)[row] = Make(Bound(input), result, [&](vector<vibespatial::WkbSlice> &members) {
+		MutableData<string_t>(result)[row] = Make(Bound(input), result, [&](AggregateScratch &scratch) {
 			for (auto &frame : frames) {
 				for (auto i = frame.start; i < frame.end; i++) {
 					if (rows[i].data) {
-						members.push_back(rows[i]);
+						scratch.members.push_back(rows[i]);
 					}
 				}
 			}
@@ -433,14 +485,14 @@ struct GeometryAggregate {
 		return function;
 	}
 
-private:
+	//! fill(scratch) brings the members
 	template <class FILL>
 	static string_t Make(const AggregateBindData &bind, Vector &result, FILL &&fill) {
 		QueryScope scope(bind.context);
 		scope.Check();
 		auto scratch = bind.pool->Take();
-		scratch->members.clear();
-		fill(scratch->members);
+		scratch->Clear();
+		fill(*scratch);
 		auto made = Logged(bind, scratch->members.size(),
 		                   [&] { return WithFunctionName(bind.name, [&]() { return MAKE(bind, *scratch, result); }); });
 		bind.pool->Give(std::move(scratch));
@@ -534,6 +586,35 @@ bool IsUnionAggregate(const Expression &expr) {
 	auto &aggregate = expr.Cast<BoundAggregateExpression>();
 	const bool is_ours = FunctionOf(aggregate).GetBindCallback() == AggregateBind<BindAggregate>;
 	return is_ours && OnCpu(FunctionName(aggregate)).may_use_device;
+}
+
+namespace {
+
+class AggregateRowUnion : public RowUnion {
+public:
+	explicit AggregateRowUnion(const AggregateBindData &bind) : bind(bind.Copy()) {
+	}
+	string_t Unite(const PinnedPolygons &pinned, const uint32_t *numbers, idx_t count, Vector &result) override {
+		return GeometryAggregate<MakeUnion>::Make(bind->Cast<AggregateBindData>(), result,
+		                                          [&](AggregateScratch &scratch) {
+			                                          scratch.pinned = pinned;
+			                                          scratch.numbers.assign(numbers, numbers + count);
+			                                          for (auto number : scratch.numbers) {
+				                                          scratch.members.push_back(pinned.Wkb(number));
+			                                          }
+		                                          });
+	}
+
+private:
+	const unique_ptr<FunctionData> bind;
+};
+
+} // namespace
+
+unique_ptr<RowUnion> ReadPinnedUnion(Expression &expr, const shared_ptr<PinnedUnion> &found) {
+	auto &bind = BindDataOf(expr.Cast<BoundAggregateExpression>())->Cast<AggregateBindData>();
+	bind.pinned = found;
+	return make_uniq<AggregateRowUnion>(bind);
 }
 
 void RegisterAggregates(ExtensionLoader &loader) {

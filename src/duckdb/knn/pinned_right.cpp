@@ -2,7 +2,7 @@
 
 #include "duckdb/common/vector_operations/vector_operations.hpp"
 #include "duckdb/knn/dispatch.hpp"
-#include "duckdb/main/client_context_state.hpp"
+#include "duckdb/pinned/held.hpp"
 #include "duckdb/support/settings.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "vibe/wkb.h"
@@ -15,47 +15,12 @@ namespace duckdb {
 using vibespatial::Operation;
 using vibespatial::PinnedSearchInput;
 
-namespace {
-
-//! What the queries of a connection read
-class PinnedRights : public ClientContextState {
-public:
-	void Add(const shared_ptr<PinnedRight> &right) {
-		lock_guard<mutex> guard(lock);
-		rights.push_back(right);
-	}
-	void QueryEnd() override {
-		vector<weak_ptr<PinnedRight>> ended;
-		{
-			lock_guard<mutex> guard(lock);
-			ended.swap(rights);
-		}
-		for (auto &right : ended) {
-			if (auto held = right.lock()) {
-				held->Release();
-			}
-		}
-	}
-
-private:
-	mutex lock;
-	vector<weak_ptr<PinnedRight>> rights;
-};
-
-} // namespace
-
 //===----------------------------------------------------------------------===//
 // The table
 //===----------------------------------------------------------------------===//
 string PinnedRight::WhyNot(ClientContext &context) {
 	auto &request = plan.request;
-	auto why = plan.scan.why_not;
-	if (why.empty()) {
-		why = table->WhyNot(context);
-	}
-	if (why.empty()) {
-		why = table->Translate(plan.scan.clauses, filter);
-	}
+	const auto why = table->WhyNot(context, plan.scan, filter);
 	if (!why.empty()) {
 		return why;
 	}
@@ -92,7 +57,7 @@ shared_ptr<PinnedRight> PinnedRight::Find(ClientContext &context, const Plan &pl
 	if (!right->table) {
 		return nullptr;
 	}
-	context.registered_state->GetOrCreate<PinnedRights>("vibespatial_pinned_neighbours")->Add(right);
+	HeldByQuery<PinnedRight>::Add(context, "vibespatial_pinned_neighbours", right);
 	auto &table = *right->table;
 	auto why = right->WhyNot(context);
 	if (why.empty()) {
@@ -183,9 +148,12 @@ const PinnedRight::HostPoints &PinnedRight::Host(ClientContext &context) {
 	for (auto column : plan.columns) {
 		needed[column] = true;
 	}
-	made->side = make_uniq<PinnedSide>(context, *table, *device, plan.scan, plan.types, needed, rows, nullptr, filter,
-	                                   threads, times);
-	auto places = table->host_rows->Bring(context, *device, rows, {table->OrderColumn()}, threads, times)[0];
+	shared_ptr<const HostColumn> places;
+	threads.Run([&](vibespatial::Parallel &parallel) {
+		made->side = make_uniq<PinnedSide>(context, *table, *device, plan.scan, plan.types, needed, rows, nullptr,
+		                                   filter, parallel, times);
+		places = table->host_rows->Bring(context, *device, rows, {table->OrderColumn()}, parallel, times)[0];
+	});
 	const auto poll = CancelPoll(context);
 	vector<Row> found;
 	vibe::Vec2 points[STANDARD_VECTOR_SIZE];

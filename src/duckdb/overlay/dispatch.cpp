@@ -48,6 +48,9 @@ bool OverlayDispatch::Takes(size_t vertices) {
 	dispatch->AddWait(waiting->WaitForDevice(operation));
 	dispatch->Decide(vertices, GetGpuMinRows(context));
 	dispatch->AddRows(vertices);
+	if (pinned && !pinned->Note().empty()) {
+		dispatch->AddNote(pinned->Note());
+	}
 	if (!dispatch->OnGpu()) {
 		return false;
 	}
@@ -92,19 +95,45 @@ bool OverlayDispatch::Unite(const vibespatial::OverlayNet &net, vibespatial::Par
 	return true;
 }
 
+std::shared_ptr<const vibespatial::GpuRings> OverlayDispatch::Resident(const vibespatial::KnownPolygons &,
+                                                                       vibespatial::Parallel &parallel) {
+	if (!pinned || !pinned->HasRows()) {
+		return nullptr;
+	}
+	try {
+		const auto begin = OperatorDispatch::Now();
+		vibespatial::GpuTimes times;
+		auto rings = pinned->Rings(parallel, times);
+		if (times.bytes_to_device > 0) {
+			dispatch->AddTimes(times);
+			waiting->AddWork("rings", begin, times);
+		}
+		return rings;
+	} catch (const vibespatial::GpuError &error) {
+		// This union sends its own
+		dispatch->AddNote(string("the rings of the pinned table are not kept: ") + error.what());
+		return nullptr;
+	}
+}
+
 std::vector<size_t> OverlayDispatch::Unite(vibespatial::GroupedOverlay &groups,
                                            vibespatial::PagesVector<uint8_t> &wkb) {
+	std::vector<size_t> begins;
+	TaskThreads(context).Run([&](vibespatial::Parallel &parallel) { begins = Unite(groups, wkb, parallel); });
+	return begins;
+}
+
+std::vector<size_t> OverlayDispatch::Unite(vibespatial::GroupedOverlay &groups, vibespatial::PagesVector<uint8_t> &wkb,
+                                           vibespatial::Parallel &parallel) {
 	std::vector<size_t> begins;
 	const auto count = groups.Groups();
 	operation = OperationFor(count);
 	if (!Takes(groups.Vertices())) {
 		return begins;
 	}
-	TaskThreads(context).Run([&](vibespatial::Parallel &parallel) {
-		begins = groups.Run(*this, parallel, [&](size_t bytes) {
-			wkb.resize(bytes);
-			return wkb.data();
-		});
+	begins = groups.Run(*this, parallel, [&](size_t bytes) {
+		wkb.resize(bytes);
+		return wkb.data();
 	});
 	idx_t left = 0;
 	for (idx_t i = 0; i < count; i++) {

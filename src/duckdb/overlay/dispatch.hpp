@@ -6,6 +6,7 @@
 #pragma once
 
 #include "duckdb/operators/operator_dispatch.hpp"
+#include "duckdb/pinned/polygons.hpp"
 #include "engine/gpu/interface/overlay.hpp"
 #include "engine/overlay/grouped_overlay.hpp"
 
@@ -14,7 +15,9 @@ namespace duckdb {
 //! For one union; costs nothing until the union asks
 class OverlayDispatch : public vibespatial::OverlayDevice {
 public:
-	explicit OverlayDispatch(ClientContext &context) : context(context) {
+	//! `pinned`: whose rows are united, or why it is not; may be null
+	explicit OverlayDispatch(ClientContext &context, optional_ptr<const PinnedPolygons> pinned = nullptr)
+	    : context(context), pinned(pinned) {
 	}
 	~OverlayDispatch() override;
 
@@ -28,8 +31,14 @@ public:
 	//! False where the device failed or has no room: the CPU does the rest. In mode gpu a failure is an IOException.
 	bool Unite(const vibespatial::OverlayNet &net, vibespatial::Parallel &parallel, const Steps &steps) override;
 
+	std::shared_ptr<const vibespatial::GpuRings> Resident(const vibespatial::KnownPolygons &known,
+	                                                      vibespatial::Parallel &parallel) override;
+
 	//! Many groups at once (GroupedOverlay::Run), in `wkb`; nothing is returned where the device does not take them
 	std::vector<size_t> Unite(vibespatial::GroupedOverlay &groups, vibespatial::PagesVector<uint8_t> &wkb);
+	//! The same with threads that are there already
+	std::vector<size_t> Unite(vibespatial::GroupedOverlay &groups, vibespatial::PagesVector<uint8_t> &wkb,
+	                          vibespatial::Parallel &parallel);
 
 	//! The event of the union tells of it
 	bool IsLogged() const {
@@ -43,6 +52,7 @@ private:
 	void Fail(const std::exception &error, bool for_memory);
 
 	ClientContext &context;
+	const optional_ptr<const PinnedPolygons> pinned;
 	vibespatial::Operation operation = vibespatial::Operation::UNION_AGG;
 	//! Once the union has asked
 	unique_ptr<OperatorDispatch> waiting;

@@ -78,8 +78,10 @@ public:
 		CountDevice(device);
 		return output;
 	}
-	//! The union of all members of these geometries as a string of `result`, after Begin()
-	string_t Unite(const vector<vibespatial::WkbSlice> &geometries, Vector &result) {
+	//! The union of all members of these geometries as a string of `result`, after Begin(). `pinned`: they are rows of it, by these
+	//! numbers, or it says why not; may be null.
+	string_t Unite(const vector<vibespatial::WkbSlice> &geometries, Vector &result,
+	               optional_ptr<const PinnedPolygons> pinned, const vector<uint32_t> &numbers) {
 		constexpr auto LEFT = vibespatial::Overlay::LEFT;
 		idx_t all = 0;
 		for (auto &geometry : geometries) {
@@ -92,10 +94,12 @@ public:
 			return EmitRow(result, Run(vibespatial::OverlayRule {}));
 		}
 		string_t made;
-		OverlayDispatch device(context);
+		OverlayDispatch device(context, pinned);
 		overlay->UseDevice(&device);
+		const bool by_number = pinned && pinned->HasRows();
 		TaskThreads(context).Run([&](vibespatial::Parallel &parallel) {
-			if (overlay->AddPolygons(LEFT, geometries.data(), geometries.size(), parallel)) {
+			if ((by_number && overlay->AddKnown(LEFT, pinned->Rows(), numbers.data(), numbers.size(), parallel)) ||
+			    overlay->AddPolygons(LEFT, geometries.data(), geometries.size(), parallel)) {
 				bytes = all;
 			} else {
 				for (auto &geometry : geometries) {

@@ -122,16 +122,23 @@ void HostRows::BringSegment(vibespatial::GpuPinned &device, const std::shared_pt
 	reader->AddBytes(times);
 }
 
-vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vibespatial::GpuPinned &device,
-                                                     const std::shared_ptr<const vibespatial::PinnedRows> &rows,
-                                                     const vector<idx_t> &columns, TaskThreads &threads,
-                                                     vibespatial::GpuTimes &times) {
+//! A wait that ends where the query is cancelled
+unique_lock<mutex> HostRows::Turn(ClientContext &context) {
 	const auto poll = CancelPoll(context);
 	unique_lock<mutex> turn(copying, std::defer_lock);
 	while (!turn.try_lock()) {
 		poll();
 		std::this_thread::sleep_for(std::chrono::milliseconds(1));
 	}
+	return turn;
+}
+
+vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vibespatial::GpuPinned &device,
+                                                     const std::shared_ptr<const vibespatial::PinnedRows> &rows,
+                                                     const vector<idx_t> &columns, vibespatial::Parallel &parallel,
+                                                     vibespatial::GpuTimes &times) {
+	const auto poll = CancelPoll(context);
+	const auto turn = Turn(context);
 	unordered_map<idx_t, shared_ptr<HostColumn>> here;
 	{
 		lock_guard<mutex> guard(lock);
@@ -157,13 +164,11 @@ vector<shared_ptr<const HostColumn>> HostRows::Bring(ClientContext &context, vib
 	}
 	if (!missing.empty()) {
 		mutex times_lock;
-		threads.Run([&](vibespatial::Parallel &parallel) {
-			parallel.For(rows->Segments(), [&](size_t segment) {
-				vibespatial::GpuTimes some;
-				BringSegment(device, rows, segment, missing, made, poll, some);
-				lock_guard<mutex> times_guard(times_lock);
-				times.bytes_from_device += some.bytes_from_device;
-			});
+		parallel.For(rows->Segments(), [&](size_t segment) {
+			vibespatial::GpuTimes some;
+			BringSegment(device, rows, segment, missing, made, poll, some);
+			lock_guard<mutex> times_guard(times_lock);
+			times.bytes_from_device += some.bytes_from_device;
 		});
 	}
 	for (idx_t i = 0; i < missing.size(); i++) {
@@ -203,12 +208,32 @@ shared_ptr<const HostColumn> HostRows::Shapes() {
 	return shapes;
 }
 
+shared_ptr<const vibespatial::KnownPolygons> HostRows::Polygons() {
+	lock_guard<mutex> guard(lock);
+	return polygons;
+}
+
+shared_ptr<const vibespatial::KnownPolygons>
+HostRows::MakePolygons(ClientContext &context, const vibespatial::PagesVector<vibespatial::WkbSlice> &wkb,
+                       vibespatial::Parallel &parallel) {
+	const auto turn = Turn(context);
+	if (auto here = Polygons()) {
+		return here;
+	}
+	const auto made = make_shared_ptr<const vibespatial::KnownPolygons>(wkb.data(), wkb.size(), parallel);
+	lock_guard<mutex> guard(lock);
+	polygons = made;
+	return made;
+}
+
 void HostRows::Clear() {
 	unordered_map<idx_t, shared_ptr<HostColumn>> gone; // freed without the lock
 	shared_ptr<HostColumn> gone_shapes;
+	shared_ptr<const vibespatial::KnownPolygons> gone_polygons;
 	lock_guard<mutex> guard(lock);
 	gone.swap(brought);
 	gone_shapes.swap(shapes);
+	gone_polygons.swap(polygons);
 }
 
 idx_t HostRows::Bytes() {
@@ -225,7 +250,7 @@ idx_t HostRows::Bytes() {
 	if (shapes) {
 		add(*shapes);
 	}
-	return bytes;
+	return bytes + (polygons ? polygons->Bytes() : 0);
 }
 
 } // namespace duckdb

@@ -11,6 +11,7 @@
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/support/task_parallel.hpp"
 #include "engine/gpu/interface/pinned.hpp"
+#include "engine/overlay/known_polygons.hpp"
 
 namespace duckdb {
 
@@ -45,12 +46,18 @@ public:
 	//! out-of-memory error.
 	vector<shared_ptr<const HostColumn>> Bring(ClientContext &context, vibespatial::GpuPinned &device,
 	                                           const std::shared_ptr<const vibespatial::PinnedRows> &rows,
-	                                           const vector<idx_t> &columns, TaskThreads &threads,
+	                                           const vector<idx_t> &columns, vibespatial::Parallel &parallel,
 	                                           vibespatial::GpuTimes &times);
 	//! The geometries of a segment of shapes
 	void AddShapes(idx_t segment, unique_ptr<ColumnDataCollection> rows);
 	//! Those of all such segments; null where there are none, or no more
 	shared_ptr<const HostColumn> Shapes();
+	//! What overlays have to know of the rows; null where nobody has made it
+	shared_ptr<const vibespatial::KnownPolygons> Polygons();
+	//! Makes it where nobody has; `wkb`: of all rows, by segment
+	shared_ptr<const vibespatial::KnownPolygons>
+	MakePolygons(ClientContext &context, const vibespatial::PagesVector<vibespatial::WkbSlice> &wkb,
+	             vibespatial::Parallel &parallel);
 	//! Lets go of all columns
 	void Clear();
 	idx_t Bytes();
@@ -60,12 +67,15 @@ private:
 	                  idx_t segment, const vector<idx_t> &numbers, const vector<shared_ptr<HostColumn>> &columns,
 	                  const std::function<void()> &poll, vibespatial::GpuTimes &times) const;
 
+	unique_lock<mutex> Turn(ClientContext &context);
+
 	const vector<LogicalType> types;
-	//! Held by the thread that copies columns
+	//! Held by the thread that copies columns, or looks at polygons
 	mutex copying;
 	mutex lock;
 	unordered_map<idx_t, shared_ptr<HostColumn>> brought;
 	shared_ptr<HostColumn> shapes;
+	shared_ptr<const vibespatial::KnownPolygons> polygons;
 };
 
 } // namespace duckdb

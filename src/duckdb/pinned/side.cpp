@@ -32,7 +32,8 @@ string PinnedSide::WhyNot(const PinnedTable &table, const PinnedScan &scan, cons
 PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::GpuPinned &device,
                        const PinnedScan &scan, const vector<LogicalType> &types, const vector<bool> &needed,
                        const std::shared_ptr<const vibespatial::PinnedRows> &rows, shared_ptr<const HostColumn> shapes,
-                       const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times)
+                       const vibespatial::PinnedTerms &filter, vibespatial::Parallel &parallel,
+                       vibespatial::GpuTimes &times)
     : types(types), filter(filter), only_present(scan.only_present), shapes(std::move(shapes)),
       filter_columns(table.columns.size()) {
 	// Where rows come out, the points are always asked for: the CPU reads them where the device fails
@@ -48,7 +49,7 @@ PinnedSide::PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::
 			numbers.push_back(table.FindColumn(scan.columns[i]).GetIndex());
 		}
 	}
-	auto columns = table.host_rows->Bring(context, device, rows, numbers, threads, times);
+	auto columns = table.host_rows->Bring(context, device, rows, numbers, parallel, times);
 	idx_t next = 0;
 	if (!needed.empty()) {
 		points = columns[next++];

@@ -21,7 +21,7 @@ public:
 	PinnedSide(ClientContext &context, PinnedTable &table, vibespatial::GpuPinned &device, const PinnedScan &scan,
 	           const vector<LogicalType> &types, const vector<bool> &needed,
 	           const std::shared_ptr<const vibespatial::PinnedRows> &rows, shared_ptr<const HostColumn> shapes,
-	           const vibespatial::PinnedTerms &filter, TaskThreads &threads, vibespatial::GpuTimes &times);
+	           const vibespatial::PinnedTerms &filter, vibespatial::Parallel &parallel, vibespatial::GpuTimes &times);
 
 	//! Points of a segment from a chunk's first on, NaN for rows that do not pass; any thread may call it
 	void ReadPoints(idx_t segment, idx_t begin, idx_t count, vibe::Vec2 *to) const;

@@ -107,6 +107,11 @@ string PinnedTable::WhyNot(ClientContext &context) {
 	return IsResident() ? string() : "it was evicted, since the device's memory was needed";
 }
 
+string PinnedTable::WhyNot(ClientContext &context, const PinnedScan &scan, vibespatial::PinnedTerms &filter) {
+	auto why = scan.why_not.empty() ? WhyNot(context) : scan.why_not;
+	return why.empty() ? Translate(scan.clauses, filter) : why;
+}
+
 optional_idx PinnedTable::FindColumn(const string &name) const {
 	for (idx_t column = 0; column < columns.size(); column++) {
 		if (columns[column].name == name) {

@@ -88,14 +88,16 @@ public:
 
 	//! Why the rows on the device are not those that the transaction of the context sees, or cannot be read there; empty if they can
 	string WhyNot(ClientContext &context);
+	//! The same for what a query asks, of which the device takes `filter`
+	string WhyNot(ClientContext &context, const PinnedScan &scan, vibespatial::PinnedTerms &filter);
 	//! For vibe_pins(): resident, invalid or evicted, and why
 	string State();
 	//! The number of a column, or of none
 	optional_idx FindColumn(const string &name) const;
-	//! The clauses as the device takes them; why not, where it cannot
-	string Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const;
 
 private:
+	//! The clauses as the device takes them; why not, where it cannot
+	string Translate(const vector<PinnedClause> &clauses, vibespatial::PinnedTerms &filter) const;
 	//! Why the table may have changed, or nothing; frees the memory then
 	string WhyInvalid();
 	//! False where the rows were evicted; frees the host's copy then

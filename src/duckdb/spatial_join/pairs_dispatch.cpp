@@ -49,13 +49,7 @@ static shared_ptr<PinnedTable> LookUpPin(ClientContext &context, const PhysicalS
 	if (!table) {
 		return nullptr;
 	}
-	why_not = scan.why_not;
-	if (why_not.empty()) {
-		why_not = table->WhyNot(context);
-	}
-	if (why_not.empty()) {
-		why_not = table->Translate(scan.clauses, filter);
-	}
+	why_not = table->WhyNot(context, scan, filter);
 	if (why_not.empty() && !op.OnlyCounts()) {
 		why_not = op.deterministic ? "vibe_deterministic asks for its rows in the order of the table"
 		                           : PinnedSide::WhyNot(*table, scan, op.buffered_columns, op.KeepsProbe());
@@ -272,9 +266,11 @@ bool PairsDispatch::BringPinned() {
 	const auto needed = op.OnlyCounts() ? vector<bool>() : op.buffered_columns;
 	vibespatial::GpuTimes times;
 	try {
-		pinned_work.side =
-		    make_uniq<PinnedSide>(context, *pinned, *pinned_work.device, *op.pinned_scan, op.children[0].get().types,
-		                          needed, probe.rows, pinned_work.shapes, probe.filter, threads, times);
+		threads.Run([&](vibespatial::Parallel &parallel) {
+			pinned_work.side = make_uniq<PinnedSide>(context, *pinned, *pinned_work.device, *op.pinned_scan,
+			                                         op.children[0].get().types, needed, probe.rows, pinned_work.shapes,
+			                                         probe.filter, parallel, times);
+		});
 	} catch (const vibespatial::GpuError &error) {
 		session.Fail(error);
 		return false;

@@ -138,6 +138,9 @@ inline const string &FunctionName(const BoundAggregateExpression &expr) {
 inline const unique_ptr<FunctionData> &BindDataOf(const BoundFunctionExpression &expr) {
 	return expr.BindInfo();
 }
+inline const unique_ptr<FunctionData> &BindDataOf(const BoundAggregateExpression &expr) {
+	return expr.BindInfo();
+}
 inline const ColumnBinding &BindingOf(const BoundColumnRefExpression &expr) {
 	return expr.Binding();
 }
@@ -209,6 +212,9 @@ inline const string &FunctionName(const BoundAggregateExpression &expr) {
 	return expr.function.name;
 }
 inline const unique_ptr<FunctionData> &BindDataOf(const BoundFunctionExpression &expr) {
+	return expr.bind_info;
+}
+inline const unique_ptr<FunctionData> &BindDataOf(const BoundAggregateExpression &expr) {
 	return expr.bind_info;
 }
 inline const ColumnBinding &BindingOf(const BoundColumnRefExpression &expr) {

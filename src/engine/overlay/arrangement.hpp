@@ -30,6 +30,9 @@ struct OverlayChain {
 	Overlay::Side side;
 	//! Where `points` is null: the first point in WKB, and the bytes from one point to the next
 	uint8_t stride = 0;
+	//! Its number among the rings of OverlayInput::known
+	static constexpr uint32_t NOT_KNOWN = UINT32_MAX;
+	uint32_t known = NOT_KNOWN;
 	const uint8_t *wkb = nullptr;
 	vibe::Box box = vibe::Box::Empty();
 

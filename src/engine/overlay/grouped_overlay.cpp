@@ -8,6 +8,7 @@
 
 #include "geometry/error.hpp"
 #include "geometry/wkb.hpp"
+#include "vibe/wkb.h"
 
 #include <algorithm>
 #include <atomic>
@@ -78,27 +79,69 @@ void GroupedOverlay::Clear() {
 //===----------------------------------------------------------------------===//
 // Groups and pairs
 //===----------------------------------------------------------------------===//
-bool GroupedOverlay::Add(const WkbSlice *geometries, size_t count) {
-	Serial serial;
-	auto input = std::make_unique<OverlayInput>();
-	if (!input->AddPolygons(Overlay::LEFT, geometries, count, serial)) {
+bool GroupedOverlay::IsTooLarge(const WkbSlice *geometries, size_t count) {
+	// Of the most bytes that a vertex may take
+	constexpr size_t VERTEX_BYTES = 4 * sizeof(double);
+	if (count < overlay_tuning::LEAST_POLYGONS) {
 		return false;
 	}
+	size_t polygons = 0, bytes = 0;
+	for (size_t i = 0; i < count; i++) {
+		// A ring repeats its first vertex
+		constexpr size_t LEAST_BYTES = vibe::WKB_HEADER_BYTES + 2 * sizeof(uint32_t) + VERTEX_BYTES;
+		if (geometries[i].size > LEAST_BYTES) {
+			polygons++;
+			bytes += geometries[i].size - LEAST_BYTES;
+		}
+	}
+	return polygons >= overlay_tuning::LEAST_POLYGONS && bytes / VERTEX_BYTES >= overlay_tuning::LEAST_VERTICES;
+}
+
+bool GroupedOverlay::ReadGroup(std::unique_ptr<OverlayInput> input, Group &group) const {
+	Serial serial;
 	input->Prepare(serial);
 	// One geometry has a rule of its own (Overlay), and nothing has no edges
 	if (input->IsOnePolygonal(Overlay::LEFT) || input->chains.empty() || input->grid != 0 ||
-	    PartedUnion::IsLarge(*input) || vertex_count + input->vertex_count > OverlayNet::MAX_COUNT) {
+	    PartedUnion::IsLarge(*input)) {
 		return false;
 	}
-	Group group;
 	group.chains = input->chains.data();
 	group.rings = uint32_t(input->chains.size());
 	group.polygons = input->polygons;
 	group.vertices = input->vertex_count;
 	group.input = std::move(input);
+	return true;
+}
+
+bool GroupedOverlay::Add(const WkbSlice *geometries, size_t count) {
+	Serial serial;
+	auto input = std::make_unique<OverlayInput>();
+	Group group;
+	if (!input->AddPolygons(Overlay::LEFT, geometries, count, serial) || !ReadGroup(std::move(input), group) ||
+	    vertex_count + group.vertices > OverlayNet::MAX_COUNT) {
+		return false;
+	}
 	vertex_count += group.vertices;
 	groups.push_back(std::move(group));
 	return true;
+}
+
+void GroupedOverlay::AddKnown(const KnownRows &rows, size_t count, const std::function<KnownGroup(size_t)> &numbers,
+                              Parallel &parallel) {
+	const auto first = groups.size();
+	groups.resize(first + count);
+	ForEach(parallel, count, [&](size_t i) {
+		Serial serial;
+		auto input = std::make_unique<OverlayInput>();
+		const auto of_group = numbers(i);
+		PollCall(of_group.count);
+		auto &group = groups[first + i];
+		group.left = !input->AddKnown(Overlay::LEFT, rows, of_group.numbers, of_group.count, serial) ||
+		             !ReadGroup(std::move(input), group);
+	});
+	for (auto i = first; i < groups.size(); i++) {
+		vertex_count += groups[i].vertices;
+	}
 }
 
 void GroupedOverlay::AddPairs(size_t count, const std::function<Pair(size_t)> &pair, Parallel &parallel) {
@@ -171,6 +214,9 @@ bool GroupedOverlay::ReadPair(const Pair &pair, OverlayInput &input, Share &shar
 void GroupedOverlay::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &parallel) {
 	ForEach(parallel, groups.size(), [&](size_t number) {
 		auto &group = groups[number];
+		if (!group.input) {
+			return; // left to the caller
+		}
 		const auto *chains = group.chains;
 		std::vector<size_t> first;
 		for (size_t begin = 0, end = 0; begin < group.rings; begin = end) {
@@ -183,6 +229,9 @@ void GroupedOverlay::LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel
 		}
 		Serial serial;
 		group.left = !InvalidPolygons(*group.input, first, serial).empty();
+		if (!group.left) {
+			group.input->NoteValid();
+		}
 	});
 }
 
@@ -224,6 +273,14 @@ void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, Results &re
 	};
 	net.poll = CheckWork;
 	net.vertex_count = vertices;
+	const auto known = std::find_if(groups.begin(), groups.end(),
+	                                [](const Group &group) { return group.input && group.input->known; });
+	if (known != groups.end()) {
+		known->input->known->UseResident(net, device, parallel, [&](size_t ring) {
+			const auto &group = groups[net_rings[ring].part];
+			return group.chains[ring - group.first_ring].known;
+		});
+	}
 	net.rings = net_rings.data();
 	net.ring_count = rings;
 	net.parts = groups.size();
@@ -232,7 +289,8 @@ void GroupedOverlay::Make(OverlayDevice &device, Parallel &parallel, Results &re
 	united.parts.assign(groups.size(), UnitedNet::State::RINGS);
 	const auto steps = [&](GpuUnion &on_device) {
 		// Parity needs no valid polygons
-		if (!rule.IsOfPairs()) {
+		const auto is_valid = [](const Group &group) { return !group.input || group.input->AreKnownValid(); };
+		if (!rule.IsOfPairs() && !std::all_of(groups.begin(), groups.end(), is_valid)) {
 			LeaveInvalid(on_device.FindDoubtful(polygons), parallel);
 		}
 		const auto failed = on_device.UniteParts();

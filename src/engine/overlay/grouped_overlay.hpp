@@ -27,6 +27,11 @@ public:
 	static constexpr size_t ENOUGH = size_t(1) << 22;
 
 	using Pair = std::pair<WkbSlice, WkbSlice>;
+	//! Numbers of rows
+	struct KnownGroup {
+		const uint32_t *numbers;
+		size_t count;
+	};
 
 	//! NetRule::MANY is for groups, all others are for pairs
 	explicit GroupedOverlay(const vibe::NetRule &rule = {vibe::NetRule::MANY, 0});
@@ -34,6 +39,12 @@ public:
 	//! Adds a group. False, and nothing is added, if it is not for this: it has anything but polygons, only one of them, or so many that
 	//! it is divided into parts. The bytes are read again by Run().
 	bool Add(const WkbSlice *geometries, size_t count);
+	//! Whether a group is so large that it is divided into parts. Says so of no other, but not of all, since it reads no coordinates.
+	static bool IsTooLarge(const WkbSlice *geometries, size_t count);
+	//! Adds groups of rows of known polygons: numbers(i) gives the numbers of group i, and how many they are; any thread may call it. Groups
+	//! that are not for this are left to the caller. All groups are of the same polygons, or none is.
+	void AddKnown(const KnownRows &rows, size_t count, const std::function<KnownGroup(size_t)> &numbers,
+	              Parallel &parallel);
 	//! Adds the pairs pair(0) .. pair(count - 1); any thread may call it. Those of which one is null, not a POLYGON or MULTIPOLYGON, EMPTY,
 	//! malformed or not usable are left to the caller. The bytes are read again by Run().
 	void AddPairs(size_t count, const std::function<Pair(size_t)> &pair, Parallel &parallel);
@@ -86,6 +97,8 @@ private:
 	using TakeShells = std::function<void(size_t step, size_t group, const OverlayShells &shells)>;
 	using TakeRings = std::function<void(size_t step, size_t group, const OverlayRings &rings)>;
 
+	//! False if it is not for this
+	bool ReadGroup(std::unique_ptr<OverlayInput> input, Group &group) const;
 	void AddShare(size_t begin, size_t end, const std::function<Pair(size_t)> &pair, Share &share);
 	bool ReadPair(const Pair &pair, OverlayInput &input, Share &share) const;
 	void LeaveInvalid(const std::vector<uint8_t> &doubtful, Parallel &parallel);

@@ -55,6 +55,7 @@ void OverlayInput::Clear() {
 	mended.clear();
 	points.clear();
 	polygons = 0;
+	known = nullptr;
 	for (auto side : {Overlay::LEFT, Overlay::RIGHT}) {
 		dimension[side] = -1;
 		added[side] = others[side] = 0;
@@ -298,8 +299,15 @@ struct PolygonReader {
 		// Coordinates that have to be rounded are not read where they are
 		usable = usable && sum == 0 && least >= Magnitude(TINY) &&
 		         LoadVertex(coords) == LoadVertex(coords + (count - 1) * stride);
-		*chain++ = OverlayChain {nullptr, count - 1,       polygon, is_shell ? Kind::SHELL : Kind::HOLE,
-		                         side,    uint8_t(stride), coords,  box};
+		*chain++ = OverlayChain {nullptr,
+		                         count - 1,
+		                         polygon,
+		                         is_shell ? Kind::SHELL : Kind::HOLE,
+		                         side,
+		                         uint8_t(stride),
+		                         OverlayChain::NOT_KNOWN,
+		                         coords,
+		                         box};
 	}
 };
 
@@ -379,6 +387,61 @@ bool OverlayInput::AddPolygons(Side side, WkbSlice geometry) {
 	added[side] = counts.members;
 	dimension[side] = vibe::FAMILY_POLYGON;
 	return true;
+}
+
+bool OverlayInput::AddKnown(Side side, const KnownRows &rows, const uint32_t *numbers, size_t count,
+                            Parallel &parallel) {
+	// Shares of the rows, and what lies before each
+	const size_t shares = std::min(count, parallel.Threads() * READ_STEPS_PER_THREAD);
+	std::vector<KnownPolygons::Counts> before;
+	KnownPolygons::Counts all;
+	for (size_t share = 0; share < shares; share++) {
+		before.push_back(all);
+		for (auto i = count * share / shares; i < count * (share + 1) / shares; i++) {
+			if (!rows.polygons->Count(numbers[i], all)) {
+				return false;
+			}
+		}
+	}
+	if (polygons + all.polygons > UINT32_MAX) {
+		return false;
+	}
+	known = rows.polygons;
+	const auto &rings = known->Rings();
+	const auto first_chain = chains.size();
+	chains.resize(first_chain + all.rings);
+	parallel.For(shares, [&](size_t share) {
+		auto *chain = chains.data() + first_chain + before[share].rings;
+		auto polygon = polygons + uint32_t(before[share].polygons) - 1;
+		for (auto i = count * share / shares; i < count * (share + 1) / shares; i++) {
+			const auto row = numbers[i];
+			for (auto number = known->FirstRing(row); number < known->FirstRing(row + 1); number++) {
+				const auto &ring = rings[number];
+				polygon += ring.kind == Kind::SHELL;
+				*chain++ = OverlayChain {nullptr, ring.count,  polygon, ring.kind,
+				                         side,    ring.stride, number,  rows.wkb[row].data + ring.offset,
+				                         ring.box};
+			}
+		}
+	});
+	polygons += uint32_t(all.polygons);
+	added[side] = all.members;
+	dimension[side] = vibe::FAMILY_POLYGON;
+	return true;
+}
+
+bool OverlayInput::AreKnownValid() const {
+	return known && std::all_of(chains.begin(), chains.end(), [&](const OverlayChain &chain) {
+		       return chain.kind != Kind::SHELL || IsKnownValid(chain);
+	       });
+}
+
+void OverlayInput::NoteValid() const {
+	for (auto &chain : chains) {
+		if (chain.kind == Kind::SHELL) {
+			NoteValid(chain);
+		}
+	}
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 
 #include "engine/common/pages_vector.hpp"
 #include "engine/overlay/arrangement.hpp"
+#include "engine/overlay/known_polygons.hpp"
 #include "engine/overlay/overlay.hpp"
 #include "geometry/geometry_batch.hpp"
 #include "geometry/wkb_edit.hpp"
@@ -47,6 +48,8 @@ public:
 	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel);
 	//! The same for one geometry, which may be small
 	bool AddPolygons(Side side, WkbSlice geometry);
+	//! The same for rows of known polygons, by number
+	bool AddKnown(Side side, const KnownRows &rows, const uint32_t *numbers, size_t count, Parallel &parallel);
 	void AddRing(Side side, const vibe::Vec2 *points, size_t count);
 	void AddLine(Side side, const vibe::Vec2 *points, size_t count);
 	void AddPoint(Side side, const vibe::Vec2 &point);
@@ -86,7 +89,21 @@ public:
 	void Clip(OverlayOp op, PagesVector<vibe::Vec2> &near);
 	//! Frees chains and vertices, once nothing reads them any more
 	void ReleaseChains();
+	//! Whether a polygon was found to be valid before, by its first chain. Coordinates that are rounded are others.
+	bool IsKnownValid(const OverlayChain &first) const {
+		return grid == 0 && first.known != OverlayChain::NOT_KNOWN && known->IsValid(first.known);
+	}
+	void NoteValid(const OverlayChain &first) const {
+		if (grid == 0 && first.known != OverlayChain::NOT_KNOWN) {
+			known->NoteValid(first.known);
+		}
+	}
+	//! All of them
+	bool AreKnownValid() const;
+	void NoteValid() const;
 
+	//! Those that chains are numbered by; null where none is
+	const KnownPolygons *known = nullptr;
 	CountedVector<OverlayChain> chains;
 	//! Of all chains
 	size_t vertex_count = 0;

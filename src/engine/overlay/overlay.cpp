@@ -26,7 +26,7 @@ struct Overlay::Work {
 			net.odd[side] = rule.fill == FillRule::ODD || (input.IsOnePolygonal(side) && rule.least == 1);
 		}
 		PartedUnion parted(input, arrangement, rings, device, parallel);
-		if (PartedUnion::IsFor(input, arrangement, rule) &&
+		if (PartedUnion::IsFor(input, arrangement, rule) && !input.AreKnownValid() &&
 		    input.vertex_count / input.polygons >= overlay_tuning::LARGE_POLYGON && parted.Run(rule, true)) {
 			return;
 		}
@@ -58,6 +58,10 @@ void Overlay::AddWkb(Side side, const uint8_t *wkb, size_t size) {
 
 bool Overlay::AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel) {
 	return work->input.AddPolygons(side, geometries, count, parallel);
+}
+
+bool Overlay::AddKnown(Side side, const KnownRows &rows, const uint32_t *numbers, size_t count, Parallel &parallel) {
+	return work->input.AddKnown(side, rows, numbers, count, parallel);
 }
 
 void Overlay::AddRing(Side side, const vibe::Vec2 *points, size_t count) {

@@ -26,6 +26,7 @@
 namespace vibespatial {
 
 class OverlayDevice;
+struct KnownRows;
 
 enum class OverlayOp : uint8_t { INTERSECTION, UNION, DIFFERENCE, SYM_DIFFERENCE };
 
@@ -64,6 +65,8 @@ public:
 	//! Adds each polygon of many geometries as a member, with all threads, to an empty side. False where a geometry is anything
 	//! but polygons, or not usable; nothing is added then. The bytes are read again by Run().
 	bool AddPolygons(Side side, const WkbSlice *geometries, size_t count, Parallel &parallel);
+	//! The same for rows of known polygons, by number
+	bool AddKnown(Side side, const KnownRows &rows, const uint32_t *numbers, size_t count, Parallel &parallel);
 	//! A closed curve: the depth is one greater to its left. The last point may repeat the first or not.
 	void AddRing(Side side, const vibe::Vec2 *points, size_t count);
 	//! A line; if all of its points are equal, that point

@@ -207,6 +207,9 @@ bool PartedUnion::UniteOnDevice(const Parts &parts, bool unchecked, UnitedNet &u
 	};
 	net.poll = CheckWork;
 	net.vertex_count = count;
+	if (input.known) {
+		input.known->UseResident(net, *device, parallel, [this](size_t ring) { return chains[ring].known; });
+	}
 	net.rings = net_rings.data();
 	net.ring_count = net_rings.size();
 	net.parts = parts.Count();
@@ -238,7 +241,11 @@ bool PartedUnion::AreValid(const Parts &parts, const std::vector<uint8_t> &doubt
 			first.push_back(polygon.begin);
 		}
 	}
-	return InvalidPolygons(input, first, parallel).empty();
+	const bool valid = InvalidPolygons(input, first, parallel).empty();
+	if (valid) {
+		input.NoteValid();
+	}
+	return valid;
 }
 
 } // namespace vibespatial

@@ -34,7 +34,9 @@ std::vector<size_t> InvalidPolygons(const OverlayInput &input, const std::vector
 		for (auto i = first.size() * step / invalid.size(); i < end; i++) {
 			batch.Clear();
 			AppendPolygon(input, first[i], batch);
-			if (!IsValid(batch, 0)) {
+			if (IsValid(batch, 0)) {
+				input.NoteValid(input.chains[first[i]]);
+			} else {
 				invalid[step].push_back(first[i]);
 			}
 		}
@@ -50,7 +52,7 @@ void RepairPolygons(OverlayInput &input, const bool odd[2], Parallel &parallel) 
 	auto &chains = input.chains;
 	std::vector<size_t> first;
 	for (size_t i = 0; i < chains.size(); i++) {
-		if (chains[i].kind == Kind::SHELL && !odd[chains[i].side]) {
+		if (chains[i].kind == Kind::SHELL && !odd[chains[i].side] && !input.IsKnownValid(chains[i])) {
 			first.push_back(i);
 		}
 	}

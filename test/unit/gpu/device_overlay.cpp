@@ -4,7 +4,12 @@
 #include "device_engine.hpp"
 #include "overlay_pairs.hpp"
 
+#include "engine/dispatch/needs.hpp"
+#include "engine/dispatch/operation.hpp"
+#include "engine/gpu/interface/join.hpp"
+#include "engine/gpu/interface/pinned.hpp"
 #include "engine/overlay/overlay.hpp"
+#include "engine/shape/part_boxes.hpp"
 #include "geometry/wkb.hpp"
 
 using namespace overlay_test; // NOLINT: a test
@@ -40,19 +45,28 @@ public:
 		return true;
 	}
 	bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) override {
-		Watched watched(engine.BeginUnion(net, parallel), state);
+		Watched watched(engine.BeginUnion(net, parallel), state, bytes);
 		steps(watched);
 		calls++;
 		return true;
 	}
+	std::shared_ptr<const GpuRings> Resident(const KnownPolygons &, Parallel &) override {
+		return resident;
+	}
+	//! Those of known polygons
+	std::shared_ptr<const GpuRings> resident;
 	size_t calls = 0;
+	//! To the device when the last union began
+	size_t bytes = 0;
 	UnitedNet::State state = UnitedNet::State::PARTS;
 
 private:
 	//! Takes down how far the device came
 	class Watched : public GpuUnion {
 	public:
-		Watched(std::unique_ptr<GpuUnion> own, UnitedNet::State &state) : own(std::move(own)), state(state) {
+		Watched(std::unique_ptr<GpuUnion> own_p, UnitedNet::State &state, size_t &bytes)
+		    : own(std::move(own_p)), state(state) {
+			bytes = own->times.bytes_to_device;
 		}
 		std::vector<uint8_t> FindDoubtful(size_t polygons) override {
 			return own->FindDoubtful(polygons);
@@ -186,6 +200,128 @@ TEST_CASE("The device unites many groups at once as the CPU does", "[device]") {
 	EngineDevice device(*engine);
 	CHECK(RequireSame(groups, device) == 0);
 	CHECK(device.calls == 1);
+}
+
+//! A table of polygons that stays on the device, with their rings
+struct PinnedPolygonRows {
+	PinnedPolygonRows(GpuEngine &engine, Members members_p)
+	    : members(std::move(members_p)), wkb(Slices(members)), known(wkb.data(), wkb.size(), threads) {
+		auto kernels = KernelNeeds(Operation::PIN);
+		AddNames(kernels, BuildNeeds(SideKinds::Shapes(false, false), false));
+		REQUIRE(engine.EnsureWarm(kernels, 60).empty());
+		pinned = engine.NewPinned(PinnedLayout());
+		std::vector<JoinRow> join_rows;
+		join_rows.reserve(wkb.size());
+		for (auto &slice : wkb) {
+			join_rows.push_back(JoinRow {slice.data, static_cast<uint32_t>(slice.size)});
+		}
+		PinnedInput input;
+		input.count = join_rows.size();
+		input.wkb = join_rows.data();
+		input.pack = [&](uint32_t row, PackedShapes &packed) {
+			vibe::Box box;
+			WkbBounds(wkb[row].data, wkb[row].size, box);
+			packed.AddWkb(join_rows[row], box);
+		};
+		pinned->Add(input);
+		GpuTimes times;
+		pinned->Finish(nullptr, times);
+		rows = pinned->Use();
+		REQUIRE(rows);
+		CHECK_FALSE(pinned->Rings(rows));
+		const auto before = pinned->Bytes();
+		std::vector<vibe::NetRing> net_rings;
+		rings = pinned->SendRings(rows, known.All(wkb.data(), net_rings), threads, times);
+		CHECK(pinned->Rings(rows) == rings);
+		CHECK(pinned->Bytes() - before == known.Vertices() * sizeof(Vec2));
+	}
+	KnownRows Rows() const {
+		return KnownRows {&known, wkb.data()};
+	}
+
+	ThreeThreads threads;
+	const Members members;
+	const std::vector<WkbSlice> wkb;
+	const KnownPolygons known;
+	std::shared_ptr<GpuPinned> pinned;
+	std::shared_ptr<const PinnedRows> rows;
+	std::shared_ptr<const GpuRings> rings;
+};
+
+TEST_CASE("The device unites polygons that it keeps as the CPU does", "[device]") {
+	auto *engine = Device();
+	if (!engine) {
+		return;
+	}
+	const int count = WantedRings();
+	std::mt19937 random(9);
+	std::uniform_real_distribution<double> place(0, 400);
+	Members members;
+	for (int i = 0; i < count; i++) {
+		const double x = place(random), y = place(random);
+		Rings of_polygon {i % 3 == 0 ? Circle(x, y, 1 + double(i % 7) / 3, 64)
+		                             : Star(random, x, y, 2, 3 + int(random() % 40), false)};
+		if (i % 5 == 0) {
+			of_polygon = {Box(x, y, x + 2, y + 2), Box(x + 0.5, y + 0.5, x + 1, y + 1)};
+		} else if (i % 101 == 0) {
+			of_polygon = {{{x, y}, {x + 2, y + 2}, {x + 2, y}, {x, y + 2}}}; // crosses itself
+		}
+		members.push_back(Polygon(of_polygon));
+	}
+	PinnedPolygonRows table(*engine, std::move(members));
+	EngineDevice device(*engine);
+	device.resident = table.rings;
+	const auto unite = [&](size_t begin, size_t end, bool with_device) {
+		std::vector<uint32_t> numbers;
+		for (auto row = begin; row < end; row++) {
+			numbers.push_back(static_cast<uint32_t>(row));
+		}
+		Overlay overlay;
+		overlay.UseDevice(with_device ? &device : nullptr);
+		if (with_device) {
+			REQUIRE(overlay.AddKnown(Overlay::LEFT, table.Rows(), numbers.data(), numbers.size(), table.threads));
+		} else {
+			REQUIRE(overlay.AddPolygons(Overlay::LEFT, table.wkb.data() + begin, end - begin, table.threads));
+		}
+		GeometryBatch batch;
+		overlay.Run(OverlayRule {}, table.threads, batch);
+		return WriteWkb(batch, 0);
+	};
+	const auto rows = table.wkb.size();
+	for (auto [begin, end] : {std::make_pair(size_t(0), rows), std::make_pair(rows / 3, rows)}) {
+		const auto expected = unite(begin, end, false);
+		CHECK(unite(begin, end, true) == expected);
+		CHECK(unite(begin, end, true) == expected);
+		// Addresses of rings, and what was mended
+		CHECK((device.bytes == 0 || device.bytes < table.known.Vertices() * 4));
+	}
+	CHECK((count < ALL_RINGS || device.calls == 4));
+	// In groups of about 13
+	GroupedOverlay grouped;
+	std::vector<std::pair<size_t, size_t>> groups;
+	std::vector<uint32_t> numbers;
+	for (size_t row = 0; row + 20 < rows; row += 7 + row % 12) {
+		groups.emplace_back(row, row + 7 + row % 12);
+	}
+	for (uint32_t row = 0; row < rows; row++) {
+		numbers.push_back(row);
+	}
+	grouped.AddKnown(
+	    table.Rows(), groups.size(),
+	    [&](size_t i) {
+		    return GroupedOverlay::KnownGroup {numbers.data() + groups[i].first, groups[i].second - groups[i].first};
+	    },
+	    table.threads);
+	std::vector<uint8_t> wkb;
+	const auto begins = grouped.Run(device, table.threads, Into(wkb));
+	size_t left = 0, differs = 0;
+	for (size_t i = 0; i < groups.size(); i++) {
+		const auto at = wkb.begin() + std::ptrdiff_t(begins[i]), end = wkb.begin() + std::ptrdiff_t(begins[i + 1]);
+		left += at == end;
+		differs += at != end && std::string(at, end) != unite(groups[i].first, groups[i].second, false);
+	}
+	CHECK(differs == 0);
+	CHECK(left < groups.size() / 4); // those with a polygon that crosses itself
 }
 
 TEST_CASE("The device makes the overlays of many pairs at once as the CPU does", "[device]") {

@@ -186,7 +186,7 @@ TEST_CASE("overlay on a device: a ring larger than what is written at once", "[o
 	parts.Add(0, Star(random, 0, 0, 2, 70001, true));
 	parts.Add(0, Box(0, 0, 3, 3));
 	parts.Add(1, Star(random, 9, 9, 1, 5, false));
-	REQUIRE(70001 * sizeof(Vec2) > 2 * GpuOverlay::WRITTEN_AT_ONCE);
+	REQUIRE(70001 * sizeof(Vec2) > 2 * RINGS_AT_ONCE);
 	const auto compared = RequireSame(parts, false);
 	CHECK(compared.failed == 0);
 	CHECK(compared.edges > 10000);

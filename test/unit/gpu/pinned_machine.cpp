@@ -117,6 +117,47 @@ std::shared_ptr<GpuPinned> Pin(MachinePins &pins, const Table &table) {
 
 } // namespace
 
+TEST_CASE("The device tells which pinned rows pass", "[pin]") {
+	const Table table(20000);
+	MachinePins pins([] { return uint64_t(1) << 30; });
+	const auto pinned = Pin(pins, table);
+	const auto rows = pinned->Use();
+	const auto reader = pinned->NewReader(rows);
+	auto present = Range(1, 0, int64_t(2) << 40);
+	auto null = present;
+	null.null_passes = true;
+	size_t passing = 0;
+	for (const auto &filter : {PinnedTerms {Range(0, -50, 10)}, PinnedTerms {Range(0, -50, 10), present},
+	                           PinnedTerms {null}, PinnedTerms()}) {
+		for (size_t segment = 0; segment < rows->Segments(); segment++) {
+			const auto count = rows->Count(segment);
+			std::vector<int16_t> small(count);
+			std::vector<int64_t> large(count);
+			std::vector<uint8_t> small_nulls(count), large_nulls(count), passes(count, 7);
+			PinnedOutput output;
+			output.segment = segment;
+			output.count = count;
+			output.columns = {{0, reinterpret_cast<uint8_t *>(small.data()), small_nulls.data()},
+			                  {1, reinterpret_cast<uint8_t *>(large.data()), large_nulls.data()}};
+			reader->Read(output);
+			reader->ReadPassing(segment, filter, passes.data());
+			size_t wrong = 0;
+			for (size_t i = 0; i < count; i++) {
+				bool expected = true;
+				for (const auto &term : filter) {
+					const bool is_null = term.column == 1 && large_nulls[i] != 0;
+					const int64_t value = term.column == 0 ? small[i] : large[i];
+					expected = expected && (is_null ? term.null_passes : term.low <= value && value <= term.high);
+				}
+				wrong += passes[i] != (expected ? 1 : 0);
+				passing += passes[i];
+			}
+			CHECK(wrong == 0);
+		}
+	}
+	CHECK(passing > 20000);
+}
+
 TEST_CASE("A filter keeps the pinned rows that SQL keeps", "[pin]") {
 	MachinePins pins([] { return uint64_t(0); });
 	const Table table(11000);

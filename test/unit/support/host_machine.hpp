@@ -99,6 +99,7 @@ inline const std::map<std::string, HostKernel> &HostKernels() {
 	    VIBE_KERNEL(pinned_rows, gather_values),
 	    VIBE_KERNEL(pinned_rows, mask_points),
 	    VIBE_KERNEL(pinned_rows, mask_shapes),
+	    VIBE_KERNEL(pinned_rows, passing_rows),
 	    VIBE_KERNEL(pinned_rows, point_codes),
 	    VIBE_KERNEL(point_binary_relations, point_relations),
 	    VIBE_KERNEL(measures, row_areas),

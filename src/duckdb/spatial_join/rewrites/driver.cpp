@@ -119,7 +119,7 @@ void RewriteSpatialJoins(ClientContext &context, Binder &binder, unique_ptr<Logi
 		// After the filters that became joins are gone
 		PushConstantBoxes(context, *plan);
 	}
-	FindPinnedScans(context, *plan);
+	FindPinnedScans(context, plan);
 	RequestKernels(context, *plan);
 }
 

@@ -1,4 +1,4 @@
-// Joins with a table, and searches for neighbours in one: what they would ask of the table if it were pinned when they run
+// Joins with a table, searches for neighbours in one, and unions: what they would ask of the table if it were pinned when they run
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
 #include "duckdb/knn/neighbours.hpp"
 #include "duckdb/spatial_join/rewrites/plan_tools.hpp"
@@ -76,8 +76,9 @@ string WhyNot(const LogicalSpatialJoin &join) {
 	return join.spatial.left_limit ? "the distance is computed from its rows" : string();
 }
 
-//! False where a side of a join is no table of DuckDB's own
-bool FindScan(ClientContext &context, LogicalOperator &side, const Expression &key, PinnedScan &scan) {
+} // namespace
+
+bool FindPinnedScan(ClientContext &context, LogicalOperator &side, const Expression &key, PinnedScan &scan) {
 	ColumnBinding geometry;
 	if (!IsGeometryColumn(key, geometry)) {
 		return false;
@@ -139,8 +140,6 @@ bool FindScan(ClientContext &context, LogicalOperator &side, const Expression &k
 	return true;
 }
 
-} // namespace
-
 bool IsPinned(ClientContext &context, LogicalOperator &input, const Expression &geometry) {
 	ColumnBinding column;
 	reference<LogicalOperator> op = input;
@@ -160,14 +159,18 @@ bool IsPinned(ClientContext &context, LogicalOperator &input, const Expression &
 	return pinned && pinned->WhyNot(context).empty();
 }
 
-void FindPinnedScans(ClientContext &context, LogicalOperator &plan) {
-	for (auto &child : plan.children) {
-		FindPinnedScans(context, *child);
+void FindPinnedScans(ClientContext &context, unique_ptr<LogicalOperator> &slot) {
+	for (auto &child : slot->children) {
+		FindPinnedScans(context, child);
 	}
+	if (slot->type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY) {
+		PlanPinnedUnion(context, slot);
+	}
+	auto &plan = *slot;
 	if (LogicalNeighbours::Is(plan)) {
 		auto &neighbours = static_cast<LogicalNeighbours &>(plan);
 		auto right = make_uniq<PinnedScan>();
-		if (FindScan(context, *neighbours.children[1], *neighbours.expressions[1], *right)) {
+		if (FindPinnedScan(context, *neighbours.children[1], *neighbours.expressions[1], *right)) {
 			neighbours.pinned_right = std::move(right);
 		}
 	}
@@ -177,11 +180,11 @@ void FindPinnedScans(ClientContext &context, LogicalOperator &plan) {
 	auto &join = AsSpatialJoin(plan);
 	auto scan = make_uniq<PinnedScan>();
 	scan->why_not = WhyNot(join);
-	if (FindScan(context, *join.children[0], *join.spatial.left, *scan)) {
+	if (FindPinnedScan(context, *join.children[0], *join.spatial.left, *scan)) {
 		join.pinned_scan = std::move(scan);
 	}
 	auto build = make_uniq<PinnedScan>();
-	if (FindScan(context, *join.children[1], *join.spatial.right, *build)) {
+	if (FindPinnedScan(context, *join.children[1], *join.spatial.right, *build)) {
 		join.pinned_build = std::move(build);
 	}
 }

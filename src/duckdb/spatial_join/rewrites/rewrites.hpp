@@ -7,6 +7,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/pinned/tables.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/logical_operator.hpp"
 #include "duckdb/planner/operator/logical_filter.hpp"
@@ -72,10 +73,14 @@ void FindProbeScans(ClientContext &context, LogicalOperator &plan);
 void PushConstantBoxes(ClientContext &context, LogicalOperator &plan);
 
 //===----------------------------------------------------------------------===//
-// Tables on the device (pinned_scans.cpp)
+// Tables on the device (pinned_scans.cpp, pinned_unions.cpp)
 //===----------------------------------------------------------------------===//
-//! Finds what each join and each search for neighbours asks of a table, which may be pinned when it runs
-void FindPinnedScans(ClientContext &context, LogicalOperator &plan);
+//! Finds what each join, each search for neighbours and each union asks of a table, which may be pinned when it runs
+void FindPinnedScans(ClientContext &context, unique_ptr<LogicalOperator> &plan);
+//! What a side of an operator asks of a table, by a column of geometries; false where it is no scan of a table of DuckDB's own
+bool FindPinnedScan(ClientContext &context, LogicalOperator &side, const Expression &key, PinnedScan &scan);
+//! Puts VIBE_PINNED_SCAN below an aggregate that unites the geometries of a table that is pinned now, and VIBE_PINNED_UNION above it
+void PlanPinnedUnion(ClientContext &context, unique_ptr<LogicalOperator> &aggregate);
 //! Whether a geometry of `input` is a column of a table that is pinned, as far as the plan can know
 bool IsPinned(ClientContext &context, LogicalOperator &input, const Expression &geometry);
 

@@ -13,9 +13,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace vibespatial {
+
+class KnownPolygons;
+
+//! Vertices of rings that stay on the device (engine/gpu/interface/pinned.hpp)
+class GpuRings {
+public:
+	virtual ~GpuRings() = default;
+};
+
+//! A ring of a net that is among them, or not
+struct ResidentRing {
+	static constexpr uint32_t NOT_RESIDENT = UINT32_MAX;
+
+	//! Its first vertex
+	uint32_t start = NOT_RESIDENT;
+	int32_t weight = 0;
+	vibe::Box box = vibe::Box::Empty();
+	//! Its length along x
+	double run = 0;
+};
 
 //! Polygons in parts. Each part is united by itself first, then the unions of the parts are united; or each part is an overlay of two
 //! geometries by itself. No coordinate is -0.
@@ -28,8 +49,11 @@ struct OverlayNet {
 	vibe::NetRule rule {vibe::NetRule::MANY, 0};
 	//! Writes the vertices of a ring to `out` and returns the ring's weight. Called by several threads while the work begins.
 	std::function<int32_t(size_t ring, vibe::Vec2 *out)> read;
+	//! Rings that the device has are not read; called by several threads, too
+	std::shared_ptr<const GpuRings> resident;
+	std::function<ResidentRing(size_t ring)> resident_ring;
 	size_t vertex_count = 0;
-	//! In the order of their vertices; the first starts at 0. `read` gives their weights.
+	//! In the order of their vertices; the first starts at 0. `read`, or `resident_ring`, gives their weights.
 	vibe::NetRing *rings = nullptr;
 	size_t ring_count = 0;
 	size_t parts = 0;
@@ -100,6 +124,10 @@ public:
 	virtual bool Takes(size_t vertices) = 0;
 	//! Takes the steps. False if the device failed or had no room: the result is void then.
 	virtual bool Unite(const OverlayNet &net, Parallel &parallel, const Steps &steps) = 0;
+	//! The rings of known polygons (engine/overlay/known_polygons.hpp), in their order; null where the device does not have them
+	virtual std::shared_ptr<const GpuRings> Resident(const KnownPolygons &, Parallel &) {
+		return nullptr;
+	}
 };
 
 } // namespace vibespatial

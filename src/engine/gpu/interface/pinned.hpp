@@ -18,7 +18,9 @@
 
 namespace vibespatial {
 
+class GpuRings;
 class GpuSearch;
+struct OverlayNet;
 struct PackedShapes;
 
 struct PinnedLayout {
@@ -135,6 +137,8 @@ public:
 
 	//! Returns when the rows are there. Throws GpuError.
 	virtual void Read(const PinnedOutput &to) = 0;
+	//! For each row of a segment: 1 where it passes. Throws GpuError.
+	virtual void ReadPassing(size_t segment, const PinnedTerms &filter, uint8_t *to) = 0;
 	//! Adds the bytes that were copied since the last call
 	virtual void AddBytes(GpuTimes &times) = 0;
 };
@@ -154,6 +158,11 @@ public:
 	virtual std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) = 0;
 	//! Among rows of Use(), none of which are shapes. Throws GpuError.
 	virtual std::unique_ptr<GpuSearch> NewSearch(const PinnedSearchInput &input) = 0;
+	//! Rings of the geometries of rows of Use(), for overlays of them; null where nobody has sent them
+	virtual std::shared_ptr<const GpuRings> Rings(const std::shared_ptr<const PinnedRows> &rows) = 0;
+	//! Sends them, where nobody has; always the same. Throws GpuError.
+	virtual std::shared_ptr<const GpuRings> SendRings(const std::shared_ptr<const PinnedRows> &rows,
+	                                                  const OverlayNet &net, Parallel &parallel, GpuTimes &times) = 0;
 	virtual bool IsResident() const = 0;
 	//! Also of rows that were evicted
 	virtual uint64_t Rows() const = 0;

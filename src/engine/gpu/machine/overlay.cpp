@@ -24,26 +24,6 @@ constexpr const char *SPLIT = "overlay_split";
 constexpr const char *MEET = "segment_intersection";
 constexpr const char *RINGS = "overlay_rings";
 
-//! What the strips of a part are made from
-struct Extent {
-	vibe::Box box = vibe::Box::Empty();
-	//! Of all edges together, along x
-	double run = 0;
-	size_t count = 0;
-
-	void Add(const Vec2 &a, const Vec2 &b) {
-		box.Add(a.x, a.y);
-		box.Add(b.x, b.y);
-		run += vibe::Abs(b.x - a.x);
-		count++;
-	}
-	void Add(const Extent &other) {
-		box.Add(other.box);
-		run += other.run;
-		count += other.count;
-	}
-};
-
 //! Steps to a unit, where so many make up a length
 double ScaleOf(double steps, double length) {
 	const double scale = length > 0 ? steps / length : 0;
@@ -51,7 +31,7 @@ double ScaleOf(double steps, double length) {
 }
 
 //! Its strips are numbered from 0 on
-NetPart PartOf(const Extent &extent) {
+NetPart PartOf(const PartExtent &extent) {
 	NetPart part {};
 	part.strips = 1;
 	if (extent.count == 0) {
@@ -66,95 +46,6 @@ NetPart PartOf(const Extent &extent) {
 	part.height_scale = ScaleOf(4294967295.0, extent.box.max_y - extent.box.min_y);
 	return part;
 }
-
-//! Reads rings into memory that the device copies from, and takes down what is to be known of them meanwhile
-class RingWriter {
-public:
-	RingWriter(const OverlayNet &net, Machine &machine, Vec2 *to) : net(net), machine(machine), to(to) {
-	}
-
-	//! To `to`; returns the extent of each part
-	std::vector<Extent> Run(Parallel &parallel) {
-		// Rings that follow each other and fit into a piece; one that does not is a piece by itself
-		std::vector<size_t> pieces {0};
-		for (size_t i = 0; i < net.ring_count; i++) {
-			if (i > pieces.back() && Start(i + 1) - Start(pieces.back()) > MOST) {
-				pieces.push_back(i);
-			}
-		}
-		pieces.push_back(net.ring_count);
-		const size_t shares = std::min(pieces.size() - 1, parallel.Threads() * 2);
-		std::vector<Extents> extents(shares);
-		parallel.For(shares, [&](size_t share) {
-			const auto first = (pieces.size() - 1) * share / shares, end = (pieces.size() - 1) * (share + 1) / shares;
-			extents[share] = NewExtents(pieces[first], pieces[end]);
-			for (auto piece = first; piece < end; piece++) {
-				Write(pieces[piece], pieces[piece + 1], extents[share]);
-			}
-		});
-		std::vector<Extent> all(net.parts);
-		for (auto &some : extents) {
-			for (size_t i = 0; i < some.parts.size(); i++) {
-				all[some.first + i].Add(some.parts[i]);
-			}
-		}
-		return all;
-	}
-
-private:
-	//! Of parts that follow each other
-	struct Extents {
-		size_t first = 0;
-		std::vector<Extent> parts;
-	};
-
-	//! For the parts of some rings: a few where rings are sorted by part, all where they lie anywhere
-	Extents NewExtents(size_t begin, size_t end) const {
-		size_t first = net.parts, last = 0;
-		for (auto ring = begin; ring < end; ring++) {
-			first = std::min<size_t>(first, net.rings[ring].part);
-			last = std::max<size_t>(last, net.rings[ring].part);
-		}
-		return Extents {first, std::vector<Extent>(begin < end ? last - first + 1 : 0)};
-	}
-
-	static constexpr size_t MOST = GpuOverlay::WRITTEN_AT_ONCE / sizeof(Vec2);
-	static_assert(GpuOverlay::WRITTEN_AT_ONCE <= Machine::MOST_WRITTEN, "one Write() sends them");
-
-	size_t Start(size_t ring) const {
-		return ring == net.ring_count ? net.vertex_count : net.rings[ring].start;
-	}
-	void Write(size_t begin, size_t end, Extents &extents) {
-		machine.Use();
-		const auto first = Start(begin), count = Start(end) - first;
-		if (count <= MOST) {
-			machine.Write(to + first, count * sizeof(Vec2), [&](void *at) {
-				for (auto ring = begin; ring < end; ring++) {
-					Read(ring, static_cast<Vec2 *>(at) + (Start(ring) - first), extents);
-				}
-			});
-			return;
-		}
-		PagesVector<Vec2> large(count);
-		Read(begin, large.data(), extents);
-		for (size_t at = 0; at < count; at += MOST) {
-			const auto bytes = std::min(MOST, count - at) * sizeof(Vec2);
-			machine.Write(to + first + at, bytes, [&](void *out) { std::memcpy(out, large.data() + at, bytes); });
-		}
-	}
-	void Read(size_t ring, Vec2 *out, Extents &extents) {
-		net.rings[ring].weight = net.read(ring, out);
-		auto &extent = extents.parts[net.rings[ring].part - extents.first];
-		const auto count = Start(ring + 1) - Start(ring);
-		for (size_t i = 0; i < count; i++) {
-			extent.Add(out[i], out[i + 1 == count ? 0 : i + 1]);
-		}
-	}
-
-	const OverlayNet &net;
-	Machine &machine;
-	Vec2 *to;
-};
 
 } // namespace
 
@@ -336,8 +227,8 @@ void GpuOverlay::Upload() {
 	if (count > OverlayNet::MAX_COUNT || net.parts > OverlayNet::MAX_COUNT) {
 		throw GpuMemoryError("more edges than 28 bits can number");
 	}
-	auto ring_vertices = machine.New<Vec2>(count);
-	const auto extents = RingWriter(net, machine, ring_vertices.at).Run(parallel);
+	const auto placed = PlaceRings(net, machine, parallel);
+	const auto &extents = placed.extents;
 	std::vector<NetPart> layout(extents.size());
 	InShares(parallel, layout.size(), [&](size_t begin, size_t end) {
 		std::transform(extents.begin() + begin, extents.begin() + end, layout.begin() + begin, PartOf);
@@ -353,8 +244,9 @@ void GpuOverlay::Upload() {
 	edges = machine.New<NetEdge>(count);
 	auto net_rings = machine.New<NetRing>(net.ring_count);
 	machine.Put(net_rings.at, net.rings, net.ring_count * sizeof(NetRing), parallel);
-	Launch(SPLIT, "ring_edges", count, ring_vertices.at, static_cast<u32>(count), net_rings.at,
-	       static_cast<u32>(net.ring_count), net.rule, edges.at);
+	Launch(SPLIT, "ring_edges", count, static_cast<const Vec2 *>(placed.sent.at),
+	       static_cast<const Vec2 *const *>(placed.places.at), static_cast<u32>(count),
+	       static_cast<const NetRing *>(net_rings.at), static_cast<u32>(net.ring_count), net.rule, edges.at);
 }
 
 void GpuOverlay::Join(const OverlayNet::Edges &others) {
@@ -362,7 +254,7 @@ void GpuOverlay::Join(const OverlayNet::Edges &others) {
 	if (count > OverlayNet::MAX_COUNT) {
 		throw GpuMemoryError("more edges than 28 bits can number");
 	}
-	Extent extent;
+	PartExtent extent;
 	extent.box = net.box;
 	extent.count = count;
 	// Edges are about as wide as they came

@@ -11,6 +11,7 @@
 
 #include "engine/gpu/interface/overlay.hpp"
 #include "engine/gpu/machine/machine.hpp"
+#include "engine/gpu/machine/net_rings.hpp"
 
 namespace vibespatial {
 
@@ -18,8 +19,6 @@ class GpuOverlay : public GpuUnion {
 public:
 	//! Entries of a strip that one thread looks at
 	static constexpr uint32_t MOST_ENTRIES = 1 << 17;
-	//! Bytes of vertices that are sent at once: enough for a copy to be quick, and few enough for all threads to have some
-	static constexpr size_t WRITTEN_AT_ONCE = size_t(1) << 19;
 
 	//! Uploads the net
 	GpuOverlay(std::unique_ptr<Machine> own, const OverlayNet &net, Parallel &parallel,

@@ -1,6 +1,7 @@
 #include "engine/gpu/machine/pinned.hpp"
 
 #include "engine/gpu/machine/neighbours.hpp"
+#include "engine/gpu/machine/net_rings.hpp"
 #include "engine/gpu/machine/shapes.hpp"
 
 #include <algorithm>
@@ -256,6 +257,13 @@ public:
 			}
 		}
 	}
+	void ReadPassing(size_t segment, const PinnedTerms &filter, uint8_t *to) override {
+		machine->Use();
+		const auto count = static_cast<vibe::u32>(rows->Count(segment));
+		auto *passes = machine->Temporary<vibe::u8>("passing rows", count);
+		machine->Launch("pinned_rows", "passing_rows", count, rows->Filter(segment, filter), count, passes);
+		machine->Get(to, passes, count);
+	}
 	void AddBytes(GpuTimes &times) override {
 		machine->AddBytes(times);
 	}
@@ -296,7 +304,7 @@ std::unique_ptr<GpuSearch> MachinePinned::NewSearch(const PinnedSearchInput &inp
 	auto on = machines();
 	auto searched = std::static_pointer_cast<const MachinePinnedRows>(input.rows);
 	{
-		std::lock_guard<std::mutex> guard(searched->trees_lock);
+		std::lock_guard<std::mutex> guard(searched->made_lock);
 		if (searched->trees.empty()) {
 			std::vector<PinnedTree> trees;
 			uint64_t tree_bytes = 0;
@@ -313,6 +321,33 @@ std::unique_ptr<GpuSearch> MachinePinned::NewSearch(const PinnedSearchInput &inp
 		}
 	}
 	return MakePinnedSearch(std::move(on), std::move(searched), input);
+}
+
+std::shared_ptr<const GpuRings> MachinePinned::Rings(const std::shared_ptr<const PinnedRows> &of) {
+	const auto &held = static_cast<const MachinePinnedRows &>(*of);
+	std::lock_guard<std::mutex> guard(held.made_lock);
+	return held.rings;
+}
+
+std::shared_ptr<const GpuRings> MachinePinned::SendRings(const std::shared_ptr<const PinnedRows> &of,
+                                                         const OverlayNet &net, Parallel &parallel, GpuTimes &times) {
+	const auto &held = static_cast<const MachinePinnedRows &>(*of);
+	std::lock_guard<std::mutex> guard(held.made_lock);
+	if (!held.rings) {
+		const auto on = machines();
+		const auto begin = std::chrono::steady_clock::now();
+		auto vertices = New<vibe::Vec2>(*on, net.vertex_count);
+		try {
+			WriteRings(net, *on, vertices.at, parallel);
+		} catch (...) {
+			bytes -= net.vertex_count * sizeof(vibe::Vec2);
+			throw;
+		}
+		times.to_device_ms += on->EndStep(begin);
+		on->AddBytes(times);
+		held.rings = std::make_shared<const MachineRings>(std::move(vertices));
+	}
+	return held.rings;
 }
 
 bool MachinePinned::IsResident() const {

@@ -58,7 +58,10 @@ public:
 	std::vector<PinnedSegment> segments;
 	//! By segment, once somebody has searched for neighbours
 	mutable std::vector<PinnedTree> trees;
-	mutable std::mutex trees_lock;
+	//! Once somebody has asked for an overlay
+	mutable std::shared_ptr<const GpuRings> rings;
+	//! Of both
+	mutable std::mutex made_lock;
 };
 
 class MachinePins;
@@ -72,6 +75,9 @@ public:
 	std::shared_ptr<const PinnedRows> Use() override;
 	std::unique_ptr<PinnedReader> NewReader(std::shared_ptr<const PinnedRows> rows) override;
 	std::unique_ptr<GpuSearch> NewSearch(const PinnedSearchInput &input) override;
+	std::shared_ptr<const GpuRings> Rings(const std::shared_ptr<const PinnedRows> &rows) override;
+	std::shared_ptr<const GpuRings> SendRings(const std::shared_ptr<const PinnedRows> &rows, const OverlayNet &net,
+	                                          Parallel &parallel, GpuTimes &times) override;
 	bool IsResident() const override;
 	uint64_t Rows() const override {
 		return row_count;
